@@ -1,0 +1,1 @@
+"""lakeevolve: evolve Iceberg and Delta tables the way Avro says a schema may evolve, and prove it."""

@@ -1,0 +1,272 @@
+"""What every table format offers, as a protocol and the values that pass through it.
+
+``iceberg`` and ``delta`` share this protocol and deliberately no base class: each has to stay comparable with its own
+specification.
+
+Rows travel in the *canonical Arrow layout* of an Avro schema (:func:`lakeevolve.avro.arrow.arrow_schema`), followed
+by the table's foreign columns in the table's own Arrow types. Nullability is not part of the comparison: a column
+that the owner chose to leave NULL for old rows holds nulls although its Avro type is not nullable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from lakeevolve.model.change import Change
+from lakeevolve.model.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Route = Literal["metadata", "backfill", "rewrite", "external", "refuse"]
+Fill = Literal["default", "null"]
+Permit = Literal["rewrite", "backfill", "drop", "protocol-upgrade"]
+
+#: What has to be true of the live rows before a step may run, checked by lakeevolve against the raw files.
+Precondition = Literal["no-nulls", "symbol-unused", "branch-unused", "resolves"]
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """How one change reaches one table.
+
+    ``via`` names the mechanism (``add_column``, ``rewrite files``), ``reason`` says in a sentence why this route (for
+    ``refuse``: why not, and the ways out), ``readers`` what readers will notice. ``permit`` is what the change needs;
+    the routes ``rewrite`` and ``backfill`` need the permit of their own name besides.
+    """
+
+    route: Route
+    via: str
+    reason: str
+    permit: Permit | None = None
+    irreversible: bool = False
+    readers: tuple[str, ...] = ()
+    precondition: Precondition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What the table is at this moment.
+
+    ``id`` is the table's own identity (Iceberg table-uuid, Delta metaData id). ``pin`` holds, as JSON, everything
+    whose change makes a plan stale: schema id or metaData digest, protocol, specs. ``position`` is the data's
+    version (Iceberg snapshot id, Delta version), which appends move and plans survive; None for no snapshot.
+    """
+
+    id: str
+    pin: Mapping[str, Any]
+    position: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One schema that the table has had.
+
+    Versions count from 1 without gaps. ``renames`` (new path -> old path) and ``fresh`` (paths that hold new columns
+    although the previous version has a field of that name) say how the fields follow from the previous version where
+    the names alone do not. ``fills`` says per path what rows older than this version read in a column that it added.
+    A ``derived`` version was made by another tool and is read off the table's own metadata. ``commit`` is the
+    snapshot id or Delta version from which it is in force (None: since the table began), ``schema_id`` Iceberg's.
+    """
+
+    number: int
+    schema: Schema
+    plan: str | None = None
+    fills: Mapping[str, Fill] = field(default_factory=dict)
+    renames: Mapping[str, str] = field(default_factory=dict)
+    fresh: frozenset[str] = frozenset()
+    routes: Mapping[str, Route] = field(default_factory=dict)
+    derived: bool = False
+    commit: int | None = None
+    schema_id: int | None = None
+    at: datetime | None = None
+
+    @property
+    def digest(self) -> str:
+        return self.schema.digest
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One live data file.
+
+    ``rows`` counts the rows in the file before deletes. ``version`` is the number of the table version it was written
+    for, ``inferred`` whether that had to be read off its footer. ``added`` is the snapshot id or Delta version that
+    added it. ``handle`` is the format module's own.
+    """
+
+    path: str
+    rows: int
+    bytes: int
+    version: int
+    inferred: bool = False
+    added: int | None = None
+    handle: Any = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """A data file that is written and not yet part of the table; ``sources`` are the files it was made from."""
+
+    path: str
+    rows: int
+    bytes: int
+    sources: tuple[str, ...]
+    handle: Any = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Evolution:
+    """What is to be done to a table: the argument of ``stage``.
+
+    ``base`` and ``target`` are the Avro schemas before and after. ``renames`` maps new paths to old ones, ``fills``
+    says per added path what old rows read. ``changes`` carries each change with its route. ``rewrite`` lists the live
+    files that must be written anew; ``convert`` yields a file's rows as they must read afterwards, in the canonical
+    layout of ``target`` followed by the foreign columns.
+    """
+
+    base: Schema
+    target: Schema
+    changes: Sequence[tuple[Change, Route]]
+    renames: Mapping[str, str]
+    fills: Mapping[str, Fill]
+    rewrite: Sequence[DataFile]
+    convert: Callable[[DataFile], Iterator[pa.RecordBatch]]
+    progress: Callable[[DataFile], None] = lambda _file: None
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A filter on one leaf column of the current schema. ``value`` is a Python value of the column's type."""
+
+    path: str
+    op: Literal["=", "<", "is null", "in"]
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerEntry:
+    """What the table carries about one version: the JSON of ``lakeevolve.v.<n>``."""
+
+    number: int
+    schema: Any
+    digest: str
+    plan: str | None
+    origin: Mapping[str, int | None]
+    fills: Mapping[str, Fill]
+    renames: Mapping[str, str]
+    routes: Mapping[str, Route]
+
+
+class Staged(Protocol):
+    """An evolution that is prepared down to the last byte and not committed."""
+
+    files: Sequence[StagedFile]
+
+    def raw(self, file: StagedFile) -> Iterator[pa.RecordBatch]:
+        """The rows of a staged file as pyarrow alone reads them, in the canonical layout of the target."""
+        ...
+
+    def read(self, file: DataFile | None = None, predicate: Predicate | None = None) -> Iterator[pa.RecordBatch]:
+        """What the table's own reader would give after the commit: the whole table, or one file that stays."""
+        ...
+
+    def abandon(self) -> tuple[str, ...]:
+        """Delete what was written; return the paths that could not be deleted."""
+        ...
+
+
+class Table(Protocol):
+    """A live table. Reading methods never change it."""
+
+    @property
+    def uri(self) -> str: ...
+
+    @property
+    def format(self) -> Literal["iceberg", "delta", "parquet"]: ...
+
+    #: Whether ``read`` of one file gives its rows in file order.
+    @property
+    def ordered(self) -> bool: ...
+
+    @property
+    def schema(self) -> Schema:
+        """The Avro schema of the newest version; derived where there is no marker."""
+        ...
+
+    @property
+    def state(self) -> State: ...
+
+    @property
+    def foreign(self) -> tuple[str, ...]:
+        """Top-level columns that the newest version's schema does not own."""
+        ...
+
+    def refresh(self) -> None:
+        """Read the table's metadata anew."""
+        ...
+
+    def derived(self, hint: Schema | None = None, renames: Mapping[str, str] | None = None) -> Schema:
+        """The schema read off the table alone.
+
+        With a *hint* (the target), names of types come from it by path, and a column whose table type is exactly what
+        the hint's type maps to takes the hint's type, default, doc and aliases: an enum is not a change from string.
+        Nullability: a required column is never widened; a column that is optional while the hint's type is not
+        nullable keeps the hint's type (sinks write everything optional). Columns that the hint lacks and whose name
+        begins with ``_`` are foreign and left out.
+        """
+        ...
+
+    def history(self, hint: Schema | None = None) -> tuple[Version, ...]:
+        """Every version, oldest first, derived ones included; a table never seen before has one. For such a table
+        *hint* is passed on to :meth:`derived`."""
+        ...
+
+    def files(self, position: int | None = None, hint: Schema | None = None) -> tuple[DataFile, ...]:
+        """The live data files, now or at an earlier position."""
+        ...
+
+    def raw(self, file: DataFile, hint: Schema | None = None) -> Iterator[pa.RecordBatch]:
+        """The file's live rows as pyarrow alone reads them, in file order: the canonical layout of the file's
+        version, then the foreign columns. A column that the version has and the footer lacks is null."""
+        ...
+
+    def read(
+        self, file: DataFile | None = None, predicate: Predicate | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """What the table's own reader gives, whole or for one file, in the canonical layout of the newest version,
+        then the foreign columns."""
+        ...
+
+    def capability(
+        self, change: Change, base: Schema, target: Schema, fills: Mapping[str, Fill]
+    ) -> Capability:
+        """The route of one change for this table, as it is now."""
+        ...
+
+    def combine(self, changes: Sequence[tuple[Change, Capability]]) -> Sequence[tuple[Change, Capability]]:
+        """The routes of changes that land together: where one forces a rewrite, others may become part of it."""
+        ...
+
+    def must_rewrite(self, evolution_routes: Sequence[tuple[Change, Route]], files: Iterable[DataFile]) -> tuple[DataFile, ...]:
+        """Of the live files, those that must be written anew for these changes."""
+        ...
+
+    def stage(self, evolution: Evolution) -> Staged:
+        """Prepare everything; the table is untouched."""
+        ...
+
+    def commit(self, staged: Staged, entries: Sequence[MarkerEntry]) -> State:
+        """Commit what was staged together with the marker. Raises ``CommitConflict`` if the table moved."""
+        ...
+
+    def progress_of(self, plan_digest: str) -> Literal["none", "partly", "done"]:
+        """How far the table itself says that this plan has got."""
+        ...
+
+    def describe(self) -> Mapping[str, Any]:
+        """The table as JSON: uri, format, id, pin, schema, versions, columns, partitioning, features, counts."""
+        ...
