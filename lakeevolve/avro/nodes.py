@@ -1,0 +1,133 @@
+"""The tree that a resolution consists of: per node of the reader, where its value comes from.
+
+:mod:`lakeevolve.avro.resolution` builds it and is the only module that decides; :mod:`lakeevolve.avro.arrow` runs it
+and decides nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from lakeevolve.model.types import Array, AvroType, Enum, Field, Json, Map, Record, Union
+
+
+@dataclass(frozen=True, slots=True)
+class Incompatibility:
+    """One reason why a reader cannot read what a writer wrote.
+
+    ``kind`` and ``location`` (a JSON pointer in the reader) are as Avro Java 1.12 writes them; ``path`` is the same
+    place in our notation. ``value_level`` ones concern some values only: data without those values can be read.
+    ``causes`` are the reasons that each candidate branch of a union failed with.
+    """
+
+    kind: str
+    location: str
+    path: str
+    message: str
+    value_level: bool = False
+    causes: tuple[Incompatibility, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """The value is read as it stands."""
+
+    type: AvroType
+
+
+@dataclass(frozen=True, slots=True)
+class Promote:
+    """The value is converted: a numeric promotion, string and bytes, or an exact change of a logical type's unit."""
+
+    writer: AvroType
+    reader: AvroType
+
+
+@dataclass(frozen=True, slots=True)
+class Symbols:
+    """``read_as[i]`` is what the writer's i-th symbol reads as; None where the reader has neither symbol nor default."""
+
+    writer: Enum
+    reader: Enum
+    read_as: tuple[str | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    writer: Array
+    reader: Array
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    writer: Map
+    reader: Map
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class ReadField:
+    """The reader's field takes the value of the writer's field at ``index``."""
+
+    field: Field
+    index: int
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class FillField:
+    """The reader's field has no writer field. ``value`` is the JSON default; ``null`` True means NULL by the owner's
+    choice, whatever the type allows."""
+
+    field: Field
+    value: Json
+    null: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """A record. ``skipped`` are the indexes of the writer's fields that nothing reads."""
+
+    writer: Record
+    reader: Record
+    fields: tuple[ReadField | FillField, ...]
+    skipped: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FromUnion:
+    """The writer is a union: ``branches[i]`` says how a value of its i-th branch becomes the reader's type, which may
+    itself be a union (then the node is a ToBranch). A :class:`Fail` stands where a branch cannot be read."""
+
+    writer: Union
+    reader: AvroType
+    branches: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ToBranch:
+    """The value becomes the reader union's branch at ``index`` (``null`` branches count)."""
+
+    reader: Union
+    index: int
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The resolution of an enclosing pair of named types, met again (a recursive type)."""
+
+    writer: str
+    reader: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """Nothing can be read here."""
+
+    incompatibilities: tuple[Incompatibility, ...] = field(default=())
+
+
+Node: TypeAlias = Keep | Promote | Symbols | Items | Values | Fields | FromUnion | ToBranch | Again | Fail

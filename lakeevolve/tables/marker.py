@@ -1,0 +1,76 @@
+"""What a table itself carries about its versions, so that journal, ledger and evidence may be lost.
+
+The marker is a set of text properties ``lakeevolve.*``: ``version`` and ``schema-digest`` and ``plan-digest`` of the
+newest version, and ``v.<n>`` for each version, since the formats prune their own history and a replay needs them all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from lakeevolve.errors import TableError
+from lakeevolve.model.digest import canonical_json
+from lakeevolve.tables.base import MarkerEntry
+
+PREFIX: Final = "lakeevolve."
+VERSION: Final = PREFIX + "version"
+SCHEMA_DIGEST: Final = PREFIX + "schema-digest"
+PLAN_DIGEST: Final = PREFIX + "plan-digest"
+ENTRY: Final = PREFIX + "v."
+
+
+def to_properties(entries: Sequence[MarkerEntry]) -> dict[str, str]:
+    """The marker's properties for these versions; the last one is the newest."""
+    newest = entries[-1]
+    return {
+        VERSION: str(newest.number),
+        SCHEMA_DIGEST: newest.digest,
+        PLAN_DIGEST: newest.plan or "",
+        **{f"{ENTRY}{entry.number}": canonical_json(_record(entry)) for entry in entries},
+    }
+
+
+def from_properties(properties: Mapping[str, Any], where: str) -> tuple[MarkerEntry, ...]:
+    """The versions that the properties hold, oldest first; empty where there is no marker.
+
+    Raises ``TableError`` where the marker is there and cannot be read.
+    """
+    found = []
+    for key, text in properties.items():
+        if not key.startswith(ENTRY):
+            continue
+        try:
+            record = json.loads(text)
+            found.append(
+                MarkerEntry(
+                    number=int(key.removeprefix(ENTRY)),
+                    schema=record["schema"],
+                    digest=record["digest"],
+                    plan=record["plan"],
+                    origin=record["from"],
+                    fills=record["fills"],
+                    renames=record["renames"],
+                    routes=record["routes"],
+                )
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise TableError(
+                f"the property {key} is not a lakeevolve marker",
+                where=where,
+                hint="restore the property from an earlier version of the table's metadata",
+            ) from error
+    return tuple(sorted(found, key=lambda entry: entry.number))
+
+
+def _record(entry: MarkerEntry) -> dict[str, Any]:
+    return {
+        "schema": entry.schema,
+        "digest": entry.digest,
+        "plan": entry.plan,
+        "from": dict(entry.origin),
+        "fills": dict(entry.fills),
+        "renames": dict(entry.renames),
+        "routes": dict(entry.routes),
+    }
