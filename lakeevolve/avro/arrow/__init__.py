@@ -4,6 +4,7 @@ The *canonical layout* is :func:`arrow_type`. A *strict* schema is nullable exac
 form, in which tables travel, is nullable everywhere.
 """
 
+from lakeevolve.avro.arrow.read import execute, to_arrow
 from lakeevolve.avro.arrow.types import arrow_schema, arrow_type
 
-__all__ = ["arrow_schema", "arrow_type"]
+__all__ = ["arrow_schema", "arrow_type", "execute", "to_arrow"]

@@ -109,9 +109,7 @@ class _Conversion:
         values = self.run(values, target.item_type, below, paths.values(path))
         return self._build(target, offsets, nested.entries(target, keys, values), array, path)
 
-    def _build(
-        self, target: pa.DataType, offsets: pa.Array, values: pa.Array, like: pa.Array, path: str
-    ) -> pa.Array:
+    def _build(self, target: pa.DataType, offsets: pa.Array, values: pa.Array, like: pa.Array, path: str) -> pa.Array:
         try:
             return nested.list_like(target, offsets, values, like)
         except pa.ArrowInvalid as error:

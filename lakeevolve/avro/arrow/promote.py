@@ -1,0 +1,91 @@
+"""One leaf type read as another, over a whole array."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeevolve.avro.arrow import raw
+from lakeevolve.avro.arrow.failures import Failures, Rows
+from lakeevolve.avro.arrow.types import arrow_type
+from lakeevolve.errors import ResolutionError
+from lakeevolve.model.types import AvroType, Fixed, Logical, Primitive, describe
+
+_MEND: Final = "mend the data, or keep the writer's type"
+
+
+def promote(array: pa.Array, writer: AvroType, reader: AvroType, rows: Rows, path: str, failures: Failures) -> pa.Array:
+    """Values of the type *writer* as values of the type *reader*; what cannot be read is noted and becomes null."""
+    if not isinstance(writer, (Primitive, Fixed)) or not isinstance(reader, (Primitive, Fixed)):
+        raise ResolutionError(f"{describe(writer)} cannot be read as {describe(reader)}", where=path or "$")
+    target = arrow_type(reader)
+
+    def report(bad: pa.Array, why: str) -> None:
+        what = f"a value of type {describe(writer)} cannot be read as {describe(reader)}: {why}"
+        failures.where(bad, rows, path, what, _MEND)
+
+    if writer.logical is not None and reader.logical is not None:
+        if writer.logical == reader.logical and _base(writer) == _base(reader):
+            return array
+        if _family(writer.logical) == _family(reader.logical) != "":
+            return _coarse(raw.rescaled(array, target, report), reader.logical, report)
+    plain = raw.to_plain(array, writer, report)
+    if plain.type != arrow_type(raw.without_logical(reader)):
+        plain = _primitive(plain, arrow_type(raw.without_logical(reader)), writer, reader, rows, path, failures)
+    return raw.from_plain(plain, reader, report)
+
+
+def _base(type_: Primitive | Fixed) -> str | int:
+    return type_.name if isinstance(type_, Primitive) else type_.size
+
+
+def _family(logical: Logical) -> str:
+    """What timestamps and times of different units have in common."""
+    name, _, unit = logical.name.rpartition("-")
+    return name if unit in ("millis", "micros", "nanos") else ""
+
+
+def _coarse(array: pa.Array, logical: Logical, report: raw.Report) -> pa.Array:
+    """Milliseconds travel in a column of microseconds: they have to be whole."""
+    if not logical.name.endswith("-millis"):
+        return array
+    whole = raw.divided(array.view(pa.int64()), 1000, report)
+    return pc.if_else(pc.is_valid(whole), array, pa.scalar(None, array.type))
+
+
+def _primitive(
+    array: pa.Array,
+    target: pa.DataType,
+    writer: AvroType,
+    reader: AvroType,
+    rows: Rows,
+    path: str,
+    failures: Failures,
+) -> pa.Array:
+    if pa.types.is_string(target):
+        return _text(array, rows, path, failures)
+    if pa.types.is_floating(target) or (pa.types.is_integer(target) and target.bit_width >= array.type.bit_width):
+        # Avro's promotions to float and double round to the nearest value.
+        return array.cast(target, safe=False)
+    if pa.types.is_binary(target) and pa.types.is_string(array.type):
+        return array.cast(target)
+    raise ResolutionError(f"{describe(writer)} cannot be read as {describe(reader)}", where=path or "$")
+
+
+def _text(array: pa.Array, rows: Rows, path: str, failures: Failures) -> pa.Array:
+    try:
+        return array.cast(pa.string())
+    except pa.ArrowInvalid:
+        # The longest beginning that is text, by bisection: Arrow says that a value is wrong and not which.
+        good, bad = 0, len(array)
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            try:
+                array.slice(good, middle - good).cast(pa.string())
+                good = middle
+            except pa.ArrowInvalid:
+                bad = middle
+        failures.at(good, rows, path, "the bytes are not UTF-8, so they cannot be read as string", _MEND)
+        return pa.concat_arrays([array.slice(0, good).cast(pa.string()), pa.nulls(len(array) - good, pa.string())])

@@ -1,0 +1,183 @@
+"""Between an Avro logical type's column and the plain value that Avro encodes: the number, the bytes.
+
+The plain form of ``timestamp-millis`` is its long, of a ``decimal`` its two's-complement bytes (Avro 1.12, "Logical
+Types"). A value that has no counterpart becomes null and is reported; the caller decides what to raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Context, Decimal
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeevolve.avro.arrow import nested
+from lakeevolve.avro.arrow.types import arrow_type
+from lakeevolve.model.types import Array, AvroType, Field, Fixed, Map, Primitive, Record, Union
+
+#: Told which values (a boolean array) have no counterpart, and why.
+Report = Callable[[pa.Array, str], None]
+
+#: Avro's unit in the column's unit, for those that differ.
+_MILLIS: Final = frozenset({"time-millis", "timestamp-millis", "local-timestamp-millis"})
+
+# Bytes that only repeat the sign: what precedes the first byte of which the highest bit is the sign already.
+_PADDING: Final = r"^(?:\x00*([\x00-\x7f])|\xff*([\x80-\xff]))"
+
+_MAX_LONG: Final = 2**63 - 1
+
+
+def without_logical(type_: AvroType) -> AvroType:
+    """The type without its logical types, at every depth."""
+    match type_:
+        case Primitive():
+            return Primitive(type_.name)
+        case Fixed():
+            return Fixed(type_.name, type_.size)
+        case Array():
+            return Array(without_logical(type_.items))
+        case Map():
+            return Map(without_logical(type_.values))
+        case Union():
+            return Union(tuple(without_logical(branch) for branch in type_.branches))
+        case Record():
+            return Record(type_.name, tuple(Field(f.name, without_logical(f.type)) for f in type_.fields))
+    return type_
+
+
+def from_plain(array: pa.Array, type_: Primitive | Fixed, report: Report) -> pa.Array:
+    """The column of a primitive or fixed type from its plain values."""
+    target = arrow_type(type_)
+    if array.type == target:
+        return array
+    if pa.types.is_decimal(target):
+        return _to_decimal(array, target, report)
+    if type_.logical is not None and type_.logical.name in _MILLIS:
+        return _scaled(array.cast(pa.int64()), 1000, report).view(target)
+    return array.view(target)
+
+
+def to_plain(array: pa.Array, type_: Primitive | Fixed, report: Report) -> pa.Array:
+    """The plain values of a column of a primitive or fixed type."""
+    plain = arrow_type(without_logical(type_))
+    if array.type == plain:
+        return array
+    if pa.types.is_decimal(array.type):
+        return _from_decimal(array, plain, report)
+    if type_.logical is not None and type_.logical.name in _MILLIS:
+        return divided(array.view(pa.int64()), 1000, report).cast(plain)
+    return array.view(plain)
+
+
+def _scaled(numbers: pa.Array, factor: int, report: Report) -> pa.Array:
+    """Numbers times *factor*, 64 bits wide."""
+    limit = _MAX_LONG // factor
+    far = pc.or_(pc.greater(numbers, limit), pc.less(numbers, -limit))
+    return pc.multiply(without(numbers, far, "it lies outside of what 64 bits hold in the finer unit", report), factor)
+
+
+def rescaled(array: pa.Array, target: pa.DataType, report: Report) -> pa.Array:
+    """A time or timestamp in another unit, where no digit is lost."""
+    have, want = _ticks(array.type), _ticks(target)
+    numbers = array.view(pa.int64())
+    if want > have:
+        numbers = _scaled(numbers, want // have, report)
+    elif want < have:
+        numbers = divided(numbers, have // want, report)
+    return numbers.view(target)
+
+
+def divided(numbers: pa.Array, by: int, report: Report) -> pa.Array:
+    """Numbers divided by *by*, where they are multiples of it."""
+    whole = pc.divide(numbers, by)
+    rest = pc.not_equal(pc.multiply(whole, by), numbers)
+    return without(whole, rest, "it has more digits than the coarser unit holds", report)
+
+
+def without(array: pa.Array, bad: pa.Array, why: str, report: Report) -> pa.Array:
+    """The array with null in the place of what is *bad*, which is reported."""
+    if not pc.any(bad, min_count=0).as_py():
+        return array
+    report(bad, why)
+    return pc.if_else(pc.fill_null(bad, False), pa.scalar(None, array.type), array)
+
+
+def _ticks(type_: pa.DataType) -> int:
+    return {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[type_.unit]
+
+
+def with_scale(array: pa.Array, target: pa.DataType, report: Report) -> pa.Array:
+    """Decimals whose digits are read with another scale: 4.82 of scale 2 is 0.482 of scale 3."""
+    digits = 76 if pa.types.is_decimal256(target) else 38
+    make = pa.decimal256 if digits == 76 else pa.decimal128
+    same = array.cast(make(digits, array.type.scale))
+    relabelled = pa.Array.from_buffers(target, len(same), same.buffers(), same.null_count, same.offset)
+    return _within_precision(relabelled, target, report)
+
+
+def _to_decimal(array: pa.Array, target: pa.DataType, report: Report) -> pa.Array:
+    width = target.byte_width
+    raw = array.cast(pa.binary())
+    lengths = pc.binary_length(raw)
+    raw = without(raw, pc.equal(lengths, 0), "a decimal has at least one byte", report)
+    raw = pc.replace_substring_regex(raw, _PADDING, r"\1\2") if _longest(lengths) > width else raw
+    lengths = pc.binary_length(raw)
+    raw = without(raw, pc.greater(lengths, width), f"it has more digits than {target}", report)
+    negative = pc.greater_equal(pc.binary_slice(raw, 0, 1), b"\x80")
+    pads = pa.array([sign * count for sign in (b"\x00", b"\xff") for count in range(width + 1)], pa.binary())
+    which = pc.add(pc.subtract(width, pc.binary_length(raw)), pc.multiply(negative.cast(pa.int32()), width + 1))
+    padded = pc.binary_join_element_wise(pads.take(which), raw, b"")
+    whole = pc.fill_null(padded, bytes(width)).cast(pa.binary(width))
+    buffers = [nested.validity(padded), _mirrored(whole)]
+    return _within_precision(pa.Array.from_buffers(target, len(whole), buffers, padded.null_count), target, report)
+
+
+def _from_decimal(array: pa.Array, plain: pa.DataType, report: Report) -> pa.Array:
+    width = array.type.byte_width
+    numbers = pa.Array.from_buffers(pa.binary(width), len(array), array.buffers(), array.null_count, array.offset)
+    numbers = pc.fill_null(numbers, bytes(width))
+    whole = pa.Array.from_buffers(
+        pa.binary(width), len(array), [nested.validity(array), _mirrored(numbers)], array.null_count
+    )
+    shortest = pc.replace_substring_regex(whole.cast(pa.binary()), _PADDING, r"\1\2")
+    if not pa.types.is_fixed_size_binary(plain):
+        return shortest
+    size = plain.byte_width
+    fitting = without(
+        whole.cast(pa.binary()),
+        pc.greater(pc.binary_length(shortest), size),
+        f"it has more digits than {size} bytes hold",
+        report,
+    )
+    if size <= width:
+        return pc.binary_slice(fitting, -size).cast(plain)
+    pads = pa.array([b"\x00" * (size - width), b"\xff" * (size - width)], pa.binary())
+    negative = pc.greater_equal(pc.binary_slice(fitting, 0, 1), b"\x80")
+    return pc.binary_join_element_wise(pads.take(negative.cast(pa.int32())), fitting, b"").cast(plain)
+
+
+def _within_precision(array: pa.Array, target: pa.DataType, report: Report) -> pa.Array:
+    most = Decimal(10**target.precision - 1).scaleb(-target.scale, Context(prec=80))
+    limit, least = pa.scalar(most, target), pa.scalar(most.copy_negate(), target)
+    return without(
+        array,
+        pc.or_(pc.greater(array, limit), pc.less(array, least)),
+        f"it has more digits than {target}",
+        report,
+    )
+
+
+def _mirrored(array: pa.Array) -> pa.Buffer:
+    """The bytes of a fixed_size_binary array with each value back to front."""
+    width, count = array.type.byte_width, len(array)
+    raw = memoryview(array.buffers()[1])[array.offset * width : (array.offset + count) * width]
+    mirrored = bytearray(width * count)
+    for place in range(width):
+        mirrored[place::width] = raw[width - 1 - place :: width]
+    return pa.py_buffer(mirrored)
+
+
+def _longest(lengths: pa.Array) -> int:
+    return pc.max(lengths).as_py() or 0
