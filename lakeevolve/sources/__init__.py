@@ -1,1 +1,100 @@
+"""Where a schema comes from: one URI syntax for every command and call.
 
+``orders.avsc`` · ``git:REF:path`` · ``avro:file.avro`` · ``iceberg:CATALOG/ns.table[@SNAPSHOT]`` ·
+``delta:PATH[@vN]`` · Avro JSON text.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from lakeevolve.avro.parse import parse
+from lakeevolve.errors import SourceError, SourceNotFound, UnknownScheme
+from lakeevolve.model.schema import Schema
+
+#: Scheme -> dotted name of the function that reads it. Lazy, so that a schema file never loads a table library, and
+#: so that rooms above this one can be named here without being imported.
+SCHEMES: Final[Mapping[str, str]] = {
+    "file": "lakeevolve.sources:_read_file",
+    "git": "lakeevolve.sources.git:read",
+    "avro": "lakeevolve.avro.container:read_schema",
+    "iceberg": "lakeevolve.tables:schema_of",
+    "delta": "lakeevolve.tables:schema_of",
+}
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+-]+):")
+
+
+def load(source: Any, *, lenient: bool = False) -> Schema:
+    """Load a schema from wherever it is.
+
+    Parameters
+    ----------
+    source:
+        A source URI, a path, Avro JSON text, a parsed Avro JSON dict or list, or a Schema (returned as it is).
+    lenient:
+        Read a broken schema with warnings where that is possible; meant for old versions, never for a candidate.
+
+    Raises
+    ------
+    SourceNotFound
+        Nothing is there.
+    UnknownScheme
+        The URI names a kind of source that does not exist.
+    SchemaError
+        What is there is not a valid Avro schema; ``where`` holds the JSON path.
+
+    Examples
+    --------
+    >>> load('{"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]}').fields[0].name
+    'id'
+    """
+    if isinstance(source, Schema):
+        return source
+    if isinstance(source, Mapping):
+        return parse(dict(source), lenient=lenient)
+    if isinstance(source, list):
+        return parse(source, lenient=lenient)
+    if isinstance(source, Path):
+        return _read_file(str(source), lenient=lenient)
+    if not isinstance(source, str):
+        raise SourceError(
+            f"a schema cannot be loaded from a {type(source).__name__}", hint="give a path, a source URI or Avro JSON"
+        )
+    text = source.strip()
+    if text[:1] in ("{", "[", '"'):
+        return parse(text, lenient=lenient)
+    match = _SCHEME.match(text)
+    if match is None or Path(text).exists():
+        return _read_file(text, lenient=lenient)
+    scheme = match.group(1).lower()
+    if scheme not in SCHEMES:
+        raise UnknownScheme(
+            f"no kind of source is called {scheme!r}",
+            where=_without_secret(text),
+            hint="known kinds: " + ", ".join(SCHEMES) + ", or the path of an .avsc file",
+        )
+    module, _, name = SCHEMES[scheme].partition(":")
+    read: Callable[..., Schema] = getattr(importlib.import_module(module), name)
+    return read(text[len(scheme) + 1 :] if scheme in ("file", "git", "avro") else text, lenient=lenient)
+
+
+def _read_file(path: str, *, lenient: bool = False) -> Schema:
+    file = Path(path)
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except FileNotFoundError as error:
+        raise SourceNotFound("there is no such file", where=path, hint="check the path") from error
+    except UnicodeDecodeError as error:
+        raise SourceError("the file is not UTF-8 text", where=path, hint="a schema file is Avro JSON") from error
+    except OSError as error:
+        raise SourceError(f"the file cannot be read: {error.strerror}", where=path) from error
+    return parse(text, source_name=path, lenient=lenient)
+
+
+def _without_secret(uri: str) -> str:
+    return re.sub(r"//[^/@]*@", "//***@", uri).partition("?")[0]

@@ -1,1 +1,53 @@
+"""Live tables: one protocol (:mod:`lakeevolve.tables.base`), one folder per format, opened by URI.
 
+A format's library is loaded when its first table is opened.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from lakeevolve.errors import UnknownScheme
+
+if TYPE_CHECKING:
+    from lakeevolve.tables.base import Table
+
+#: URI scheme -> the module whose ``open_table(uri, **options)`` opens such a table.
+FORMATS: Final = {
+    "iceberg": "lakeevolve.tables.iceberg",
+    "delta": "lakeevolve.tables.delta",
+}
+
+
+def open_table(uri: str, **options: Any) -> Table:
+    """Open a live table.
+
+    Parameters
+    ----------
+    uri:
+        ``iceberg:CATALOG/ns.table[@SNAPSHOT]`` or ``delta:PATH[@vN]``.
+    options:
+        Passed to the table's library: properties of the catalog and the store, credentials among them. They are kept
+        in the handle alone.
+
+    Raises
+    ------
+    UnknownScheme
+        The URI names no table format.
+    TableNotFound, CatalogUnavailable, UnsupportedTable
+        No table is there, the catalog does not answer, or the table uses what lakeevolve does not handle.
+
+    Examples
+    --------
+    >>> open_table("iceberg:lake/shop.orders").schema  # doctest: +SKIP
+    """
+    scheme, colon, _ = uri.partition(":")
+    module = FORMATS.get(scheme) if colon else None
+    if module is None:
+        raise UnknownScheme(
+            f"no table format is called {scheme!r}" if colon else "a table URI begins with the format's name",
+            where=uri,
+            hint="write " + " or ".join(f"{name}:..." for name in FORMATS),
+        )
+    return cast("Table", import_module(module).open_table(uri, **options))

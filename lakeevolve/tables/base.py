@@ -149,7 +149,12 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True)
 class MarkerEntry:
-    """What the table carries about one version: the JSON of ``lakeevolve.v.<n>``."""
+    """What the table carries about one version: the JSON of ``lakeevolve.v.<n>``.
+
+    ``origin`` is the record's ``from``: the snapshot (``snapshot``) or Delta version (``version``) that was current
+    when the version came into force, and Iceberg's ``schema_id`` of the version itself. For the newest entry handed
+    to ``commit`` it is empty and the table fills it in.
+    """
 
     number: int
     schema: Any
@@ -159,6 +164,7 @@ class MarkerEntry:
     fills: Mapping[str, Fill]
     renames: Mapping[str, str]
     routes: Mapping[str, Route]
+    fresh: frozenset[str] = frozenset()
 
 
 class Staged(Protocol):

@@ -51,8 +51,9 @@ def from_properties(properties: Mapping[str, Any], where: str) -> tuple[MarkerEn
                     plan=record["plan"],
                     origin=record["from"],
                     fills=record["fills"],
-                    renames=record["renames"],
+                    renames={new: old for new, old in record["renames"].items() if old is not None},
                     routes=record["routes"],
+                    fresh=frozenset(new for new, old in record["renames"].items() if old is None),
                 )
             )
         except (ValueError, KeyError, TypeError) as error:
@@ -71,6 +72,7 @@ def _record(entry: MarkerEntry) -> dict[str, Any]:
         "plan": entry.plan,
         "from": dict(entry.origin),
         "fills": dict(entry.fills),
-        "renames": dict(entry.renames),
+        # A path that follows from nothing (a new column under a name that was in use) is a rename from null.
+        "renames": {**entry.renames, **dict.fromkeys(entry.fresh)},
         "routes": dict(entry.routes),
     }

@@ -1,0 +1,194 @@
+"""The public calls: thin, typed fronts that load what a call needs when it is made.
+
+Nothing here prints, exits or imports a table library before it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakeevolve.applying.apply import Application
+    from lakeevolve.avro.resolution import Resolution
+    from lakeevolve.model.change import Change
+    from lakeevolve.model.diff import Diff
+    from lakeevolve.model.schema import Schema
+    from lakeevolve.planning.plan import Plan
+    from lakeevolve.replay.result import ReplayResult
+    from lakeevolve.rules.modes import Report
+    from lakeevolve.rules.policy import Policy
+    from lakeevolve.tables.base import Table
+    from lakeevolve.tables.description import Description
+
+
+def load(source: Any) -> Schema:
+    """Load a schema: a source URI, a path, Avro JSON text, a dict or list, or a Schema.
+
+    Raises :class:`~lakeevolve.errors.SourceError` or one of its kind.
+
+    >>> load('{"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]}').fields[0].name
+    'id'
+    """
+    from lakeevolve.sources import load as load_source
+
+    return load_source(source)
+
+
+def diff(old: Any, new: Any, renames: Mapping[str, str] | Iterable[tuple[str, str]] = ()) -> Diff:
+    """What changed between two schemas, as typed changes.
+
+    ``renames`` are renames that the owner approves, (old path, new path); an alias in *new* needs none. A suspected
+    rename is never a change: it stands in ``suggestions``.
+
+    >>> a = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "int"}]}
+    >>> b = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]}
+    >>> [type(change).__name__ for change in diff(a, b).changes]
+    ['PromoteType']
+    """
+    from lakeevolve.model.diff import diff as compare
+
+    return compare(load(old), load(new), renames=renames)
+
+
+def apply_changes(changes: Sequence[Change], old: Any) -> Schema:
+    """The schema that *old* becomes: ``apply_changes(diff(old, new).changes, old) == new``."""
+    from lakeevolve.model.apply import apply_changes as run
+
+    return run(changes, load(old))
+
+
+def resolve(writer: Any, reader: Any, logical: Literal["check", "ignore"] = "check") -> Resolution:
+    """Match a writer schema to a reader schema (Avro 1.12, "Schema Resolution").
+
+    ``logical="ignore"`` treats logical types as Avro Java does: as their underlying types.
+
+    >>> resolve('"int"', '"long"').compatible
+    True
+    """
+    from lakeevolve.avro.resolution import resolve as match
+
+    return match(load(writer), load(reader), logical)
+
+
+def check(
+    candidate: Any,
+    history: Iterable[Any],
+    mode: str = "BACKWARD",
+    contracts: Sequence[Any] = (),
+    policy: Policy | None = None,
+    *,
+    renames: Mapping[str, str] | Iterable[tuple[str, str]] = (),
+    not_renames: Sequence[tuple[str, str]] = (),
+) -> Report:
+    """Judge a candidate schema against the versions before it (oldest first).
+
+    ``compatible`` is a matter of the mode alone; ``findings`` hold everything else too, each with every version that
+    it concerns; ``rollout`` says who moves first.
+
+    >>> old = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]}
+    >>> new = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "int"}]}
+    >>> check(new, [old]).compatible
+    False
+    """
+    from lakeevolve.rules.modes import check as judge
+    from lakeevolve.sources import load as load_source
+
+    versions = [load_source(version, lenient=True) for version in history]
+    return judge(
+        load(candidate), versions, mode, contracts, policy, renames=renames, not_renames=not_renames
+    )
+
+
+def read_avro(path: str | Path, reader: Any = None, batch_size: int = 65_536) -> pa.RecordBatchReader:
+    """Read an Avro object container file as Arrow, resolved to a reader schema, ``batch_size`` rows at a time."""
+    from lakeevolve.avro.container import read_avro as read
+
+    return read(path, None if reader is None else load(reader), batch_size=batch_size)
+
+
+def arrow_schema(schema: Any) -> pa.Schema:
+    """The Arrow schema that a schema's rows have in memory."""
+    from lakeevolve.avro.arrow import arrow_schema as convert
+
+    return convert(load(schema))
+
+
+def open_table(uri: str, **options: Any) -> Table:
+    """Open a live table: ``iceberg:CATALOG/ns.table[@SNAPSHOT]`` or ``delta:PATH[@vN]``.
+
+    ``options`` go to pyiceberg's catalog or to Delta's ``storage_options``; they never enter a plan or a log.
+    """
+    from lakeevolve.tables import open_table as open_
+
+    return open_(uri, **options)
+
+
+def describe(table: Table | str) -> Description:
+    """What a table is, as data that can be saved: identity, schema, versions, features, counts."""
+    from lakeevolve.tables.description import describe as make
+
+    return make(open_table(table) if isinstance(table, str) else table)
+
+
+def plan(
+    table: Table | str,
+    target: Any,
+    mode: str = "BACKWARD",
+    old_rows: str | Mapping[str, str] = "default",
+    contracts: Sequence[Any] = (),
+    policy: Policy | None = None,
+    routes: Mapping[str, str] | None = None,
+    *,
+    renames: Mapping[str, str] | Iterable[tuple[str, str]] = (),
+    not_renames: Sequence[tuple[str, str]] = (),
+) -> Plan:
+    """Plan how a table gets to a target schema; touches nothing. See :func:`lakeevolve.planning.make.plan`."""
+    from lakeevolve.planning.make import plan as make
+
+    return make(
+        table, target, mode, old_rows, contracts, policy, routes, renames=renames, not_renames=not_renames
+    )
+
+
+def load_plan(path: str | Path) -> Plan:
+    """Read a saved plan; raises :class:`~lakeevolve.errors.PlanFormatError` where it is none or was edited."""
+    from lakeevolve.planning.plan import load_plan as read
+
+    return read(path)
+
+
+def apply(
+    plan: Plan | str | Path,
+    allow: Collection[str] = (),
+    *,
+    table: Table | None = None,
+    engine: Any = None,
+    resume: bool = False,
+    dry_run: bool = False,
+    progress: Callable[[Literal["check", "rewrite", "prove", "commit", "verify"], int, int], None] | None = None,
+) -> Application:
+    """Run a plan: proof, one commit with its marker, replay. See :func:`lakeevolve.applying.apply.apply`."""
+    from lakeevolve.applying.apply import apply as run
+
+    return run(plan, allow, table=table, engine=engine, resume=resume, dry_run=dry_run, progress=progress)
+
+
+def verify(
+    table: Table | str,
+    against: Any = None,
+    full: bool = False,
+    columns: Literal["changed", "all"] = "changed",
+    sample: int | None = None,
+    readers: Sequence[str] = (),
+    contracts: Sequence[Any] = (),
+    engine: Any = None,
+) -> ReplayResult:
+    """Compare what every row reads as with what the resolutions say. See :func:`lakeevolve.replay.verify.verify`."""
+    from lakeevolve.replay.verify import verify as replay
+
+    live = open_table(table) if isinstance(table, str) else table
+    return replay(live, against, full, columns, sample, readers, contracts, engine)

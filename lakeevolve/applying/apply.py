@@ -1,0 +1,371 @@
+"""Running a plan: preconditions, proof, one commit, and what is remembered of it.
+
+Nothing reaches the table before everything is written and proved. Whatever fails before the commit leaves the table
+as it was and deletes what was staged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from lakeevolve.config.state import TableState, state_of
+from lakeevolve.errors import (
+    CommitConflict,
+    PartlyApplied,
+    PermitMissing,
+    PlanBlocked,
+    PlanError,
+    ReplayMismatch,
+    StalePlan,
+)
+from lakeevolve.planning.plan import Plan, load_plan
+from lakeevolve.planning.stale import differs
+from lakeevolve.replay.fold import fold
+from lakeevolve.replay.prove import check_preconditions, prove_staged
+from lakeevolve.replay.result import ReplayResult
+from lakeevolve.replay.verify import verify
+from lakeevolve.tables import open_table
+from lakeevolve.tables.base import DataFile, Evolution, MarkerEntry, Staged, State, Table, Version
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: How often apply lists the files again when a write raced a rewrite.
+ATTEMPTS: Final = 3
+
+Phase = Literal["check", "rewrite", "prove", "commit", "verify"]
+Progress = Callable[[Phase, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """What became of a plan.
+
+    ``status`` is ``applied``, ``already-applied`` (a no-op), ``nothing-to-do`` or ``dry-run``. ``version`` is the
+    table's version afterwards, ``rewritten`` the number of files that were written anew, ``proof`` what was replayed
+    before the commit and ``replay`` what was replayed after it.
+    """
+
+    plan: str
+    status: Literal["applied", "already-applied", "nothing-to-do", "dry-run"]
+    version: int
+    rewritten: int = 0
+    proof: ReplayResult | None = None
+    replay: ReplayResult | None = None
+    evidence: Path | None = None
+    state: State | None = field(default=None, repr=False)
+
+    @property
+    def ok(self) -> bool:
+        return self.replay is None or self.replay.ok
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "plan": self.plan,
+            "status": self.status,
+            "version": self.version,
+            "rewritten": self.rewritten,
+            "proof": None if self.proof is None else self.proof.to_json(),
+            "replay": None if self.replay is None else self.replay.to_json(),
+            "evidence": None if self.evidence is None else str(self.evidence),
+        }
+
+
+def apply(
+    plan: Plan | str | Path,
+    allow: Collection[str] = (),
+    *,
+    table: Table | None = None,
+    engine: Any = None,
+    resume: bool = False,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> Application:
+    """Run a plan against its table: proof first, then one commit that carries the marker, then a replay.
+
+    Parameters
+    ----------
+    plan:
+        A plan, or the path of a saved one.
+    allow:
+        The permits: ``rewrite``, ``backfill``, ``drop``, ``protocol-upgrade``.
+    table:
+        The open table, where it needs credentials; plans carry none. Else the plan's URI is opened.
+    resume:
+        Continue an apply that stopped part-way.
+    dry_run:
+        Check staleness, permits and the data's preconditions, and stop before anything is written.
+    progress:
+        Called with the phase, the files done and the files in all.
+
+    Raises
+    ------
+    StalePlan
+        The table's schema, protocol or identity changed since the plan was made (exit 4).
+    PlanBlocked, PermitMissing
+        The plan is refused or needs a permit (exit 1).
+    ReplayMismatch
+        The proof failed (exit 5); the table is untouched.
+    PartlyApplied
+        Several commits were needed and not all landed (exit 6).
+
+    Examples
+    --------
+    >>> apply("plan.json", allow={"backfill"})  # doctest: +SKIP
+    """
+    wanted = plan if isinstance(plan, Plan) else load_plan(plan)
+    live = table if table is not None else open_table(wanted.table["uri"])
+    live.refresh()
+    store = state_of(live.state.id)
+    landed = live.progress_of(wanted.digest)
+    if landed == "done":
+        return Application(wanted.digest, "already-applied", wanted.target_version, state=live.state)
+    if landed == "none":
+        _refuse_stale(wanted, live)
+    elif not resume:
+        raise PartlyApplied(
+            "an earlier apply of this plan stopped part-way", where=live.uri, hint="run apply again with --resume"
+        )
+    if wanted.empty:
+        return Application(wanted.digest, "nothing-to-do", wanted.base_version, state=live.state)
+    _refuse_blocked(wanted)
+    _refuse_unpermitted(wanted, allow)
+    store.folder("journal")
+    return _Run(wanted, live, store, progress or (lambda *_: None), engine).run(dry_run, landed == "partly")
+
+
+def _refuse_stale(plan: Plan, table: Table) -> None:
+    if table.uri != plan.table["uri"] and table.state.id != plan.table["id"]:
+        raise PlanError("the plan is for another table", where=plan.table["uri"], hint="make a plan for this table")
+    reason = differs(plan, table.state)
+    if reason is not None:
+        raise StalePlan(f"the plan is stale: {reason}", where=plan.table["uri"], hint="make the plan again")
+
+
+def _refuse_blocked(plan: Plan) -> None:
+    stopped = [step for step in plan.steps if step.route in ("refuse", "external")]
+    if stopped:
+        raise PlanBlocked(
+            f"{len(stopped)} of {len(plan.steps)} steps cannot be run here; the first: {stopped[0].reason}",
+            where=plan.table["uri"],
+            hint="lakeevolve show PLAN lists them all",
+        )
+    if plan.failures:
+        first = plan.failures[0]
+        raise PlanBlocked(
+            f"{len(plan.failures)} findings fail the plan; the first: {first.rule} {first.path}",
+            where=plan.table["uri"],
+            hint="mend the schema, plan with another mode, or waive the finding",
+        )
+
+
+def _refuse_unpermitted(plan: Plan, allow: Collection[str]) -> None:
+    missing = sorted(plan.permits - set(allow))
+    if missing:
+        raise PermitMissing(
+            "the plan needs a permit that was not given: " + ", ".join(missing),
+            where=plan.table["uri"],
+            hint="if that is meant: " + " ".join(f"--allow {permit}" for permit in missing),
+        )
+
+
+class _Run:
+    """One apply of one plan."""
+
+    def __init__(self, plan: Plan, table: Table, store: TableState, progress: Progress, engine: Any) -> None:
+        self.plan = plan
+        self.table = table
+        self.store = store
+        self.progress = progress
+        self.engine = engine
+
+    def run(self, dry_run: bool, started: bool) -> Application:
+        if not dry_run:
+            self.store.write("journal", self.plan.digest, {"plan": self.plan.digest, "uri": self.table.uri})
+        try:
+            return self._attempts(dry_run, started)
+        except PartlyApplied:
+            raise
+        except BaseException:
+            if not dry_run and self.table.progress_of(self.plan.digest) == "none":
+                self.store.remove("journal", self.plan.digest)
+            raise
+
+    def _attempts(self, dry_run: bool, started: bool) -> Application:
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return self._once(dry_run)
+            except CommitConflict as conflict:
+                self.table.refresh()
+                landed = self.table.progress_of(self.plan.digest)
+                if landed == "done":
+                    return self._finish(None, 0)
+                if landed == "partly":
+                    raise PartlyApplied(
+                        "apply stopped part-way: another writer committed in between",
+                        where=self.table.uri,
+                        hint="run apply again with --resume",
+                    ) from conflict
+                if not started:
+                    _refuse_stale(self.plan, self.table)
+                if attempt == ATTEMPTS:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _once(self, dry_run: bool) -> Application:
+        versions = self.table.history(hint=self.plan.target)
+        if versions[-1].digest != self.plan.base_digest and self.table.progress_of(self.plan.digest) == "none":
+            raise StalePlan(
+                "the plan is stale: the table's schema is not the one it starts from",
+                where=self.table.uri,
+                hint="make the plan again",
+            )
+        after = self._version(versions)
+        files = self.table.files(hint=self.plan.target)
+        self._check_data(files)
+        if dry_run:
+            return Application(self.plan.digest, "dry-run", self.plan.base_version, state=self.table.state)
+        evolution = self._evolution(versions, after, files)
+        staged = self.table.stage(evolution)
+        try:
+            proof = self._prove(staged, evolution, versions, after, files)
+        except BaseException:
+            self._abandon(staged)
+            raise
+        self.progress("commit", 0, 1)
+        try:
+            self.table.commit(staged, self._entries(versions, after))
+        except BaseException:
+            if self.table.progress_of(self.plan.digest) == "none":
+                self._abandon(staged)
+            raise
+        self.progress("commit", 1, 1)
+        return self._finish(proof, len(evolution.rewrite))
+
+    def _version(self, versions: tuple[Version, ...]) -> Version:
+        return Version(
+            number=versions[-1].number + 1,
+            schema=self.plan.target,
+            plan=self.plan.digest,
+            fills=self.plan.fills,
+            renames=self.plan.renames,
+            routes={change.path: step.route for step in self.plan.steps for change in step.changes},
+        )
+
+    def _check_data(self, files: tuple[DataFile, ...]) -> None:
+        checked = [(change, step.precondition) for step in self.plan.steps for change in step.changes if step.precondition]
+        if not checked:
+            return
+        self.progress("check", 0, len(files))
+        broken = check_preconditions(self.table, checked, files, hint=self.plan.target)
+        self.progress("check", len(files), len(files))
+        if broken:
+            raise PlanBlocked(
+                f"the data does not allow {len(broken)} of the plan's steps; the first: {broken[0].message}",
+                where=broken[0].where,
+                hint="mend the rows, or keep the wider type",
+            )
+
+    def _evolution(
+        self, versions: tuple[Version, ...], after: Version, files: tuple[DataFile, ...]
+    ) -> Evolution:
+        changes = [(change, step.route) for step in self.plan.steps for change in step.changes]
+        rewrite = self.table.must_rewrite(changes, files)
+        chain = (*versions, after)
+
+        def convert(file: DataFile) -> Iterator[pa.RecordBatch]:
+            run = fold(chain, file.version, after.number)
+            for batch in self.table.raw(file, hint=self.plan.target):
+                yield run(batch)
+
+        done = 0
+
+        def written(_file: DataFile) -> None:
+            nonlocal done
+            done += 1
+            self.progress("rewrite", done, len(rewrite))
+
+        return Evolution(
+            base=versions[-1].schema,
+            target=self.plan.target,
+            changes=changes,
+            renames=self.plan.renames,
+            fills=self.plan.fills,
+            rewrite=rewrite,
+            convert=convert,
+            progress=written,
+        )
+
+    def _prove(
+        self,
+        staged: Staged,
+        evolution: Evolution,
+        versions: tuple[Version, ...],
+        after: Version,
+        files: tuple[DataFile, ...],
+    ) -> ReplayResult:
+        proof = prove_staged(
+            self.table, staged, evolution, (*versions, after), files, progress=lambda done, of: self.progress("prove", done, of)
+        )
+        if not proof.ok:
+            raise ReplayMismatch(
+                "the proof before the commit failed, so nothing was committed: "
+                f"{proof.mismatches[0] if proof.mismatches else 'see the evidence'}",
+                where=self.table.uri,
+                hint="the table is untouched; report this with the plan, it is a defect of lakeevolve or of a library",
+            )
+        return proof
+
+    def _entries(self, versions: tuple[Version, ...], after: Version) -> tuple[MarkerEntry, ...]:
+        """Every version so far with the new one: derived versions become recorded ones, so that no later clean-up of
+        the format's own history can lose them."""
+        return tuple(_entry(version) for version in (*versions, after))
+
+    def _abandon(self, staged: Staged) -> None:
+        left = staged.abandon()
+        if left:
+            self.store.write("journal", f"{self.plan.digest}-orphans", {"orphans": list(left)})
+
+    def _finish(self, proof: ReplayResult | None, rewritten: int) -> Application:
+        self.table.refresh()
+        replay = verify(self.table, engine=self.engine, progress=lambda done, of: self.progress("verify", done, of))
+        version = self.table.history()[-1].number
+        name = f"{version}-{self.plan.digest}"
+        evidence = None
+        if replay.evidence is not None:
+            evidence = self.store.write("evidence", name, replay.evidence.to_json())
+        self.store.write("plans", self.plan.digest, self.plan.to_json(), once=True)
+        self.store.write(
+            "ledger",
+            name,
+            {
+                "plan": self.plan.digest,
+                "version": version,
+                "table": dict(self.plan.table),
+                "schema": self.plan.target.digest,
+                "replay": replay.ok,
+            },
+            once=True,
+        )
+        self.store.remove("journal", self.plan.digest)
+        return Application(
+            self.plan.digest, "applied", version, rewritten, proof, replay, evidence, state=self.table.state
+        )
+
+
+def _entry(version: Version) -> MarkerEntry:
+    return MarkerEntry(
+        number=version.number,
+        schema=version.schema.to_json(),
+        digest=version.digest,
+        plan=version.plan,
+        origin={"commit": version.commit, "schema_id": version.schema_id},
+        fills=version.fills,
+        renames=version.renames,
+        routes=version.routes,
+    )
+
+

@@ -1,0 +1,1 @@
+"""Where lakeevolve keeps what it writes beside the tables."""

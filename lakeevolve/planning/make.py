@@ -1,0 +1,221 @@
+"""Making a plan: changes, capability and findings become ordered steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lakeevolve import sources
+from lakeevolve.avro.nodes import Incompatibility
+from lakeevolve.avro.resolution import resolve
+from lakeevolve.errors import PlanError
+from lakeevolve.model import path as paths
+from lakeevolve.model.change import Change
+from lakeevolve.model.diff import diff
+from lakeevolve.model.schema import Schema
+from lakeevolve.model.types import Record
+from lakeevolve.planning.plan import Estimate, Plan, Step, fills_of, renames_of
+from lakeevolve.rules.modes import check
+from lakeevolve.tables import open_table
+from lakeevolve.tables.base import Capability, DataFile, Fill, Table
+
+_OLD_ROWS = ("default", "null")
+
+
+def plan(
+    table: Table | str,
+    target: Any,
+    mode: str = "BACKWARD",
+    old_rows: str | Mapping[str, str] = "default",
+    contracts: Sequence[Any] = (),
+    policy: Any = None,
+    routes: Mapping[str, str] | None = None,
+    *,
+    renames: Any = (),
+    not_renames: Sequence[Any] = (),
+) -> Plan:
+    """Plan how one table gets from its present schema to *target*. Nothing is changed.
+
+    Parameters
+    ----------
+    table:
+        An open table, or its URI (``iceberg:CATALOG/ns.table``, ``delta:PATH``).
+    target:
+        Whatever :func:`lakeevolve.load` takes.
+    mode:
+        The compatibility mode that the change has to keep (NONE, BACKWARD, ..., FULL_TRANSITIVE).
+    old_rows:
+        What rows older than an added field read in it: ``default`` (its default, by a backfill where it is not null)
+        or ``null`` (the table's column becomes optional); per path with a mapping, whose ``*`` stands for the rest.
+    policy:
+        Severities and waivers, see :class:`lakeevolve.Policy`.
+    routes:
+        Per path, a route to insist on: a change that would take another one is refused.
+    renames:
+        The owner's approved renames, old path to new path, for producers who add no alias.
+    not_renames:
+        Suspected renames that are none, as (old path, new path).
+
+    Returns
+    -------
+    Plan
+        Its ``steps`` tell the route of each change; ``applicable`` says whether apply would run it.
+
+    Raises
+    ------
+    SourceError
+        The target cannot be read, or is no record.
+    TableError
+        The table cannot be read.
+
+    Examples
+    --------
+    >>> plan("delta:lake/orders", "orders.avsc").save("plan.json")  # doctest: +SKIP
+    """
+    if contracts:
+        raise PlanError("contracts are not supported yet", hint="leave out `contracts`")
+    _check_old_rows(old_rows)
+    live = open_table(table) if isinstance(table, str) else table
+    live.refresh()
+    wanted = sources.load(target)
+    if not isinstance(wanted.root, Record):
+        raise PlanError("the target's root is not a record, so it is no table", where=wanted.source)
+    versions = live.history(hint=wanted)
+    base = versions[-1].schema
+    delta = diff(base, wanted, renames=renames)
+    fills = fills_of(delta.changes, old_rows)
+    report = check(
+        wanted,
+        [version.schema for version in versions],
+        mode,
+        policy=policy,
+        subject=live.uri,
+        renames=renames,
+        not_renames=not_renames,
+    )
+    routed = _route(live, delta.changes, base, wanted, fills, routes or {})
+    files = live.files(hint=wanted)
+    steps = _steps(live, routed, files)
+    steps += _unresolved(base, wanted, steps, renames_of(delta.changes), fills)
+    state = live.state
+    return Plan(
+        table={"uri": live.uri, "format": live.format, "id": state.id},
+        pin=state.pin,
+        base_version=versions[-1].number,
+        base_digest=base.digest,
+        target=wanted,
+        target_version=versions[-1].number + (1 if delta.changes else 0),
+        mode=report.mode,
+        old_rows=old_rows if isinstance(old_rows, str) else dict(old_rows),
+        steps=steps,
+        findings=report.findings,
+        rollout=report.rollout,
+        fail_on=report.fail_on,
+        total=_total(live, routed, files),
+    )
+
+
+def _check_old_rows(old_rows: str | Mapping[str, str]) -> None:
+    for wanted in [old_rows] if isinstance(old_rows, str) else old_rows.values():
+        if wanted not in _OLD_ROWS:
+            raise PlanError(f"old_rows is 'default' or 'null', not {wanted!r}", hint="choose one of the two")
+
+
+def _route(
+    table: Table,
+    changes: Sequence[Change],
+    base: Schema,
+    target: Schema,
+    fills: Mapping[str, Fill],
+    insisted: Mapping[str, str],
+) -> list[tuple[Change, Capability]]:
+    routed = [(change, table.capability(change, base, target, fills)) for change in changes]
+    taken = {field.name for field in base.fields}
+    for at, (change, _) in enumerate(routed):
+        path = change.new_path if hasattr(change, "new_path") else change.path
+        if path in table.foreign and path not in taken:
+            routed[at] = (
+                change,
+                Capability(
+                    "refuse",
+                    "none",
+                    f"the table already has a column {path} that no schema owns; "
+                    "give the field another name, or have the column renamed by its owner",
+                ),
+            )
+    combined = list(table.combine(routed))
+    return [(change, _insist(change, can, insisted)) for change, can in combined]
+
+
+def _insist(change: Change, can: Capability, insisted: Mapping[str, str]) -> Capability:
+    wanted = insisted.get(change.path)
+    if wanted is None or can.route in (wanted, "refuse"):
+        return can
+    return Capability(
+        "refuse",
+        "none",
+        f"the route {wanted} was asked for, and this change takes {can.route} ({can.reason})",
+    )
+
+
+def _steps(table: Table, routed: Sequence[tuple[Change, Capability]], files: Sequence[DataFile]) -> tuple[Step, ...]:
+    steps = []
+    for number, (change, can) in enumerate(routed, start=1):
+        touched = table.must_rewrite([(change, can.route)], files) if can.route in ("rewrite", "backfill") else ()
+        steps.append(
+            Step(
+                id=f"s{number}",
+                route=can.route,
+                via=can.via,
+                changes=(change,),
+                reason=can.reason,
+                permit=can.permit,
+                irreversible=can.irreversible,
+                readers=can.readers,
+                precondition=can.precondition,
+                estimate=_estimate(touched),
+            )
+        )
+    return tuple(steps)
+
+
+def _total(table: Table, routed: Sequence[tuple[Change, Capability]], files: Sequence[DataFile]) -> Estimate:
+    rewriting = [(change, can.route) for change, can in routed if can.route in ("rewrite", "backfill")]
+    return _estimate(table.must_rewrite(rewriting, files) if rewriting else ())
+
+
+def _estimate(files: Sequence[DataFile]) -> Estimate:
+    return Estimate(len(files), sum(file.rows for file in files), sum(file.bytes for file in files))
+
+
+def _unresolved(
+    base: Schema, target: Schema, steps: Sequence[Step], renames: Mapping[str, str], fills: Mapping[str, Fill]
+) -> tuple[Step, ...]:
+    """A refusing step for whatever Avro cannot resolve and no step refuses yet, in every mode.
+
+    Value-level incompatibilities are not among them: their steps check the data.
+    """
+    refused = [change.path for step in steps if step.route == "refuse" for change in step.changes]
+    left = [
+        found
+        for found in resolve(base, target, renames=renames, fills=fills).incompatibilities
+        if not found.value_level and not any(_same_place(found.path, path) for path in refused)
+    ]
+    return tuple(_refusal(f"r{number}", found) for number, found in enumerate(left, start=1))
+
+
+def _same_place(found: str, refused: str) -> bool:
+    return paths.within(found, refused) or paths.within(refused, found)
+
+
+def _refusal(id_: str, found: Incompatibility) -> Step:
+    return Step(
+        id=id_,
+        route="refuse",
+        via="none",
+        changes=(),
+        reason=f"{found.path or '$'}: Avro cannot resolve this ({found.kind}: {found.message}); give a default, set "
+        "old_rows to null, keep the wider type, or start a new table",
+    )
+
+

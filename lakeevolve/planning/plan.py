@@ -1,0 +1,295 @@
+"""A plan: what apply will do to one table, exactly, as a file.
+
+The *digest* covers what people approve: the table's identity, the version it starts from, the target, the changes
+with their routes and fills, and the findings. Estimates (files, rows, bytes) lie outside it, since appends move them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from lakeevolve._version import __version__
+from lakeevolve.avro.parse import parse
+from lakeevolve.errors import LakeEvolveError, PlanFormatError
+from lakeevolve.model.change import AddField, Change, RenameField
+from lakeevolve.model.change_json import change_from_json, change_to_json
+from lakeevolve.model.digest import json_digest
+from lakeevolve.model.schema import Schema
+from lakeevolve.rules.findings import Finding, finding_from_json
+from lakeevolve.tables.base import Fill, Permit, Precondition, Route
+
+FORMAT_VERSION: Final = "1.0"
+
+#: The routes whose cost alone calls for a permit of the same name.
+COSTLY: Final[Mapping[str, Permit]] = {"rewrite": "rewrite", "backfill": "backfill"}
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a step is expected to touch, as the table was when the plan was made. Bytes are those of stored files."""
+
+    files: int = 0
+    rows: int = 0
+    bytes: int = 0
+
+    def to_json(self) -> dict[str, int]:
+        return {"files": self.files, "rows": self.rows, "bytes": self.bytes}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One change, or several that cannot be told apart, on their way to the table.
+
+    ``permit`` is what the change needs (``drop``, ...). The routes ``rewrite`` and ``backfill`` need the permit of
+    their own name besides: see :attr:`permits`.
+    """
+
+    id: str
+    route: Route
+    via: str
+    changes: tuple[Change, ...]
+    reason: str
+    permit: Permit | None = None
+    irreversible: bool = False
+    readers: tuple[str, ...] = ()
+    precondition: Precondition | None = None
+    estimate: Estimate = field(default=Estimate(), compare=False)
+
+    @property
+    def permits(self) -> frozenset[Permit]:
+        """Every permit that ``apply`` must be given to run this step."""
+        own = {self.permit} if self.permit else set()
+        return frozenset(own | ({COSTLY[self.route]} if self.route in COSTLY else set()))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "route": self.route,
+            "via": self.via,
+            "permit": self.permit,
+            "changes": [change_to_json(change) for change in self.changes],
+            "reason": self.reason,
+            "irreversible": self.irreversible,
+            "readers": list(self.readers),
+            "precondition": self.precondition,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What apply will do to one table. Made by :func:`lakeevolve.plan`, read back by :func:`lakeevolve.load_plan`."""
+
+    table: Mapping[str, str]
+    pin: Mapping[str, Any]
+    base_version: int
+    base_digest: str
+    target: Schema
+    target_version: int
+    mode: str
+    old_rows: str | Mapping[str, str]
+    steps: tuple[Step, ...]
+    findings: tuple[Finding, ...] = ()
+    rollout: tuple[str, ...] = ()
+    fail_on: str = "error"
+    lakeevolve: str = __version__
+    total: Estimate = field(default=Estimate(), compare=False)
+
+    @property
+    def digest(self) -> str:
+        """The intent digest: SHA-256 of the plan's canonical JSON without ``digest`` and ``estimate``."""
+        return json_digest(self._intent())
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        return tuple(change for step in self.steps for change in step.changes)
+
+    @property
+    def empty(self) -> bool:
+        """Whether the table already has the target schema."""
+        return not self.steps
+
+    @property
+    def permits(self) -> frozenset[Permit]:
+        """Every permit that ``apply`` must be given."""
+        return frozenset().union(*(step.permits for step in self.steps))
+
+    @property
+    def refused(self) -> tuple[Step, ...]:
+        return tuple(step for step in self.steps if step.route == "refuse")
+
+    @property
+    def failures(self) -> tuple[Finding, ...]:
+        """The findings that keep the plan from being applied: not waived, at or above the policy's ``fail_on``."""
+        ranks = {"info": 0, "warning": 1, "error": 2, "never": 3}
+        return tuple(f for f in self.findings if not f.waived and ranks[f.severity] >= ranks[self.fail_on])
+
+    @property
+    def applicable(self) -> bool:
+        return not self.refused and not self.failures and all(step.route != "external" for step in self.steps)
+
+    @property
+    def fills(self) -> dict[str, Fill]:
+        """Per added path, what rows older than the plan read there."""
+        return fills_of(self.changes, self.old_rows)
+
+    @property
+    def renames(self) -> dict[str, str]:
+        """New path to old path of every renamed field."""
+        return renames_of(self.changes)
+
+    def stale(self, table: Any = None) -> str | None:
+        """Why the plan can no longer be applied to the table as it is now, or None.
+
+        *table* is an open table; without it the plan's own URI is opened.
+        """
+        from lakeevolve.planning.stale import staleness
+
+        return staleness(self, table)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **self._intent(),
+            "digest": self.digest,
+            "estimate": {"total": self.total.to_json(), **{s.id: s.estimate.to_json() for s in self.steps}},
+        }
+
+    def save(self, path: str | Path) -> Path:
+        """Write the plan as JSON and return where."""
+        target = Path(path)
+        try:
+            target.write_text(json.dumps(self.to_json(), indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+        except OSError as error:
+            raise PlanFormatError(
+                f"the plan could not be written: {error.strerror}", where=str(target), hint="choose a writable path"
+            ) from error
+        return target
+
+    def _intent(self) -> dict[str, Any]:
+        return {
+            "format_version": FORMAT_VERSION,
+            "lakeevolve": self.lakeevolve,
+            "table": dict(self.table),
+            "pin": dict(self.pin),
+            "from": {"version": self.base_version, "digest": self.base_digest},
+            "target": {
+                "schema": self.target.to_json(),
+                "digest": self.target.digest,
+                "version": self.target_version,
+            },
+            "mode": self.mode,
+            "old_rows": self.old_rows if isinstance(self.old_rows, str) else dict(self.old_rows),
+            "steps": [step.to_json() for step in self.steps],
+            "findings": [finding.to_json() for finding in self.findings],
+            "fail_on": self.fail_on,
+            "consumers": [],
+            "rollout": list(self.rollout),
+        }
+
+
+def fills_of(changes: Sequence[Change], old_rows: str | Mapping[str, str]) -> dict[str, Fill]:
+    """Per added path, what old rows read there: ``old_rows`` for all paths, or per path with ``default`` otherwise."""
+    found: dict[str, Fill] = {}
+    for change in changes:
+        if isinstance(change, AddField):
+            wanted = old_rows if isinstance(old_rows, str) else old_rows.get(change.path, old_rows.get("*", "default"))
+            found[change.path] = "null" if wanted == "null" else "default"
+    return found
+
+
+def renames_of(changes: Sequence[Change]) -> dict[str, str]:
+    """New path to old path of every renamed field, both as full paths of their own schema."""
+    from lakeevolve.model import path as paths
+
+    found: dict[str, str] = {}
+    for change in changes:
+        if isinstance(change, RenameField):
+            # An outer record's renames come first, so the change's own path already holds the new outer names.
+            old = change.path
+            for new_outer, old_outer in sorted(found.items(), key=lambda item: -len(paths.parts(item[0]))):
+                if old != new_outer and paths.within(paths.parent(change.path), new_outer):
+                    rest = paths.parts(change.path)[len(paths.parts(new_outer)) :]
+                    old = paths.join(paths.parts(old_outer) + rest)
+                    break
+            found[change.new_path] = old
+    return found
+
+
+def load_plan(path: str | Path) -> Plan:
+    """Read a saved plan.
+
+    Raises ``PlanFormatError`` where the file is no plan, is of another format version, or was edited by hand (its
+    digest is not that of its content).
+
+    >>> plan = load_plan("plan.json")  # doctest: +SKIP
+    """
+    source = Path(path)
+    try:
+        record = json.loads(source.read_text())
+    except OSError as error:
+        raise PlanFormatError(f"the plan cannot be read: {error.strerror}", where=str(source)) from error
+    except ValueError as error:
+        raise PlanFormatError(
+            "the file is not JSON, so it is not a plan", where=str(source), hint="make a plan with: lakeevolve plan"
+        ) from error
+    if not isinstance(record, dict) or "format_version" not in record or "steps" not in record:
+        raise PlanFormatError(
+            "the file is not a lakeevolve plan", where=str(source), hint="make a plan with: lakeevolve plan"
+        )
+    if str(record["format_version"]).split(".")[0] != FORMAT_VERSION.split(".")[0]:
+        raise PlanFormatError(
+            f"the plan has format version {record['format_version']}, this lakeevolve reads {FORMAT_VERSION}",
+            where=str(source),
+            hint="make the plan again with this version of lakeevolve",
+        )
+    content = {key: value for key, value in record.items() if key not in ("digest", "estimate")}
+    if json_digest(content) != record.get("digest"):
+        raise PlanFormatError(
+            "the plan was changed after it was made: its digest is not that of its content",
+            where=str(source),
+            hint="make the plan again; a plan is never edited by hand",
+        )
+    try:
+        return _from_json(record)
+    except (KeyError, TypeError, ValueError, LakeEvolveError) as error:
+        raise PlanFormatError(
+            "the plan holds something that this lakeevolve cannot read", where=str(source), hint="make the plan again"
+        ) from error
+
+
+def _from_json(record: Mapping[str, Any]) -> Plan:
+    estimates = record.get("estimate", {})
+    steps = tuple(
+        Step(
+            id=step["id"],
+            route=step["route"],
+            via=step["via"],
+            permit=step["permit"],
+            changes=tuple(change_from_json(change) for change in step["changes"]),
+            reason=step["reason"],
+            irreversible=step["irreversible"],
+            readers=tuple(step["readers"]),
+            precondition=step["precondition"],
+            estimate=Estimate(**estimates.get(step["id"], {})),
+        )
+        for step in record["steps"]
+    )
+    return Plan(
+        table=record["table"],
+        pin=record["pin"],
+        base_version=record["from"]["version"],
+        base_digest=record["from"]["digest"],
+        target=parse(record["target"]["schema"]),
+        target_version=record["target"]["version"],
+        mode=record["mode"],
+        old_rows=record["old_rows"],
+        steps=steps,
+        findings=tuple(finding_from_json(finding) for finding in record["findings"]),
+        rollout=tuple(record["rollout"]),
+        fail_on=record["fail_on"],
+        lakeevolve=record["lakeevolve"],
+        total=Estimate(**estimates.get("total", {})),
+    )

@@ -1,0 +1,89 @@
+"""Results as JSON records. Every record carries ``format_version``: minor means additions, major means a break."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from lakeevolve.model.change_json import change_to_json
+from lakeevolve.model.sentence import describe_change
+
+if TYPE_CHECKING:
+    from lakeevolve.applying.apply import Application
+    from lakeevolve.model.diff import Diff
+    from lakeevolve.planning.plan import Plan
+    from lakeevolve.replay.result import ReplayResult
+    from lakeevolve.rules.catalogue import Rule
+    from lakeevolve.rules.modes import Report
+    from lakeevolve.tables.base import Version
+
+FORMAT_VERSION: Final = "1.0"
+
+
+def _record(content: Mapping[str, Any]) -> dict[str, Any]:
+    return {"format_version": FORMAT_VERSION, **content}
+
+
+def diff_record(diff: Diff) -> dict[str, Any]:
+    return _record(
+        {
+            "changes": [{**change_to_json(change), "text": describe_change(change)} for change in diff.changes],
+            "suggestions": [suggestion.to_json() for suggestion in diff.suggestions],
+        }
+    )
+
+
+def report_record(report: Report) -> dict[str, Any]:
+    return _record(
+        {
+            "mode": report.mode,
+            "compatible": report.compatible,
+            "findings": [finding.to_json() for finding in report.findings],
+            "rollout": list(report.rollout),
+        }
+    )
+
+
+def plan_record(plan: Plan) -> dict[str, Any]:
+    return plan.to_json()
+
+
+def application_record(done: Application) -> dict[str, Any]:
+    return _record(done.to_json())
+
+
+def replay_record(result: ReplayResult) -> dict[str, Any]:
+    return _record(result.to_json())
+
+
+def history_record(versions: Sequence[Version]) -> dict[str, Any]:
+    return _record(
+        {
+            "versions": [
+                {
+                    "version": version.number,
+                    "digest": version.digest,
+                    "plan": version.plan,
+                    "derived": version.derived,
+                    "at": None if version.at is None else version.at.isoformat(),
+                    "commit": version.commit,
+                    "fills": dict(version.fills),
+                    "renames": dict(version.renames),
+                    "routes": dict(version.routes),
+                    "schema": version.schema.to_json(),
+                }
+                for version in versions
+            ]
+        }
+    )
+
+
+def rule_record(rule: Rule) -> dict[str, Any]:
+    return {
+        "id": rule.id,
+        "severity": rule.severity,
+        "title": rule.title,
+        "rationale": rule.rationale,
+        "example": rule.example,
+        "fix": rule.fix,
+    }

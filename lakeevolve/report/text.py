@@ -1,0 +1,213 @@
+"""Results as plain text: what a terminal shows and what a log keeps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lakeevolve.model.change import (
+    AddBranch,
+    AddField,
+    AddSymbol,
+    Change,
+    DropBranch,
+    DropField,
+    DropSymbol,
+    RenameField,
+    RenameType,
+)
+from lakeevolve.model.sentence import describe_change
+
+if TYPE_CHECKING:
+    from lakeevolve.applying.apply import Application
+    from lakeevolve.model.diff import Diff
+    from lakeevolve.planning.plan import Estimate, Plan, Step
+    from lakeevolve.replay.result import Mismatch, ReplayResult
+    from lakeevolve.rules.catalogue import Rule
+    from lakeevolve.rules.findings import Finding
+    from lakeevolve.rules.modes import Report
+    from lakeevolve.tables.base import Version
+
+_SIGN = {
+    AddField: "+",
+    AddSymbol: "+",
+    AddBranch: "+",
+    DropField: "-",
+    DropSymbol: "-",
+    DropBranch: "-",
+    RenameField: ">",
+    RenameType: ">",
+}
+
+
+def sign(change: Change) -> str:
+    """``+`` something is added, ``-`` dropped, ``>`` renamed, ``~`` changed."""
+    return _SIGN.get(type(change), "~")
+
+
+def diff_text(diff: Diff) -> str:
+    if not diff.changes and not diff.suggestions:
+        return "no changes"
+    lines = [f"{counted(len(diff.changes), 'change')}"] if diff.changes else ["no changes"]
+    lines += [f"  {sign(change)} {describe_change(change)}" for change in diff.changes]
+    for suggestion in diff.suggestions:
+        lines.append(
+            f"  ? {suggestion.old_path} may have been renamed to {suggestion.new_path} ({suggestion.reason}); "
+            f"if so, declare it: {suggestion.fix}"
+        )
+    return "\n".join(lines)
+
+
+def report_text(report: Report) -> str:
+    verdict = "compatible" if report.compatible else "not compatible"
+    lines = [f"{report.mode}: {verdict}", *findings_text(report.findings)]
+    if report.rollout:
+        lines.append("rollout: " + "; ".join(report.rollout))
+    return "\n".join(lines)
+
+
+def findings_text(findings: Iterable[Finding]) -> list[str]:
+    """One finding a paragraph: severity, rule, path, what changed, who breaks, how to fix."""
+    lines = []
+    for found in findings:
+        label = "waived" if found.waived else found.severity
+        moved = f" ({found.from_} -> {found.to})" if found.from_ or found.to else ""
+        lines.append(f"{label:<8} {found.rule} {found.path or '$'}: {found.message}{moved}")
+        if found.breaks:
+            lines.append(f"         breaks: {found.breaks}")
+        if found.fix:
+            lines.append(f"         fix: {found.fix}")
+    return lines
+
+
+def plan_text(plan: Plan) -> str:
+    head = f"plan {plan.digest[:12]} for {plan.table['uri']}: version {plan.base_version} -> {plan.target_version}"
+    if plan.empty:
+        return "\n".join([head, "no changes: the table already has this schema", *findings_text(plan.findings)])
+    lines = [head, _summary(plan), ""]
+    for step in plan.steps:
+        lines += _step_text(step)
+    if plan.findings:
+        lines += ["", f"findings ({plan.mode})", *(f"  {line}" for line in findings_text(plan.findings))]
+    if plan.rollout:
+        lines += ["", "rollout: " + "; ".join(plan.rollout)]
+    if plan.refused:
+        lines += ["", f"apply will refuse: {counted(len(plan.refused), 'step')} cannot be done"]
+    elif plan.failures:
+        lines += ["", f"apply will refuse: {counted(len(plan.failures), 'finding')} at or above {plan.fail_on}"]
+    elif plan.permits:
+        lines += ["", "apply needs: " + " ".join(f"--allow {permit}" for permit in sorted(plan.permits))]
+    return "\n".join(lines)
+
+
+def _summary(plan: Plan) -> str:
+    routes: dict[str, int] = {}
+    for step in plan.steps:
+        routes[step.route] = routes.get(step.route, 0) + 1
+    order = ("metadata", "backfill", "rewrite", "external", "refuse")
+    parts = [counted(len(plan.steps), "step") + ": " + ", ".join(f"{routes[r]} {r}" for r in order if r in routes)]
+    if plan.total.files:
+        parts.append(_cost(plan.total) + " to be written anew")
+    irreversible = sum(step.irreversible for step in plan.steps)
+    if irreversible:
+        parts.append(f"{irreversible} irreversible")
+    return " · ".join(parts)
+
+
+def _step_text(step: Step) -> list[str]:
+    lines = []
+    for change in step.changes:
+        mark = "!" if step.irreversible else " "
+        lines.append(f"{mark} {sign(change)} {step.route:<9} {describe_change(change)}")
+    if not step.changes:
+        lines.append(f"  x {step.route:<9}")
+    lines.append(f"      {step.reason}")
+    if step.estimate.files:
+        lines.append(f"      touches {_cost(step.estimate)}")
+    if step.precondition:
+        lines.append(f"      checked against the live rows first: {step.precondition}")
+    for reader in step.readers:
+        lines.append(f"      readers: {reader}")
+    return lines
+
+
+def _cost(estimate: Estimate) -> str:
+    return f"{counted(estimate.files, 'file')}, {counted(estimate.rows, 'row')}, {size(estimate.bytes)}"
+
+
+def application_text(done: Application, plan: Plan) -> str:
+    uri = plan.table["uri"]
+    match done.status:
+        case "already-applied":
+            return f"plan {done.plan[:12]} is already applied to {uri} (version {done.version}); nothing was done"
+        case "nothing-to-do":
+            return f"{uri} already has this schema (version {done.version}); nothing was done"
+        case "dry-run":
+            return f"dry run: plan {done.plan[:12]} could be applied to {uri}; nothing was written"
+    lines = [f"applied plan {done.plan[:12]}: {uri} is at version {done.version}"]
+    if done.rewritten:
+        lines.append(f"{counted(done.rewritten, 'file')} written anew")
+    if done.replay is not None:
+        lines.append(replay_text(done.replay, uri))
+    if done.evidence is not None:
+        lines.append(f"evidence: {done.evidence}")
+    return "\n".join(lines)
+
+
+def replay_text(result: ReplayResult, uri: str, *, show_values: bool = False) -> str:
+    verdict = "equal" if result.ok else "differs"
+    lines = [f"replay of {uri}: {verdict}, {counted(result.files, 'file')}, {counted(result.rows, 'row')}"]
+    lines += [f"differs  {mismatch_text(mismatch, show_values=show_values)}" for mismatch in result.mismatches]
+    lines += [f"warning  REPLAY-READER-FAULT {fault}" for fault in result.reader_faults]
+    return "\n".join(lines)
+
+
+def mismatch_text(mismatch: Mismatch, *, show_values: bool = False) -> str:
+    """File, row, path and type; the values only when asked for."""
+    if not show_values:
+        return str(mismatch)
+    return f"{mismatch}: expected {mismatch.expected_value!r}, read {mismatch.actual_value!r}"
+
+
+def history_text(versions: Sequence[Version], uri: str) -> str:
+    lines = [f"{uri}: {counted(len(versions), 'version')}"]
+    for version in versions:
+        made = "made by others" if version.derived else f"plan {(version.plan or '')[:12]}" if version.plan else "start"
+        when = "" if version.at is None else version.at.isoformat(timespec="seconds") + "  "
+        lines.append(f"  {version.number:>3}  {when}{version.digest[:12]}  {made}  {len(version.schema.fields)} fields")
+    return "\n".join(lines)
+
+
+def description_text(record: Mapping[str, Any]) -> str:
+    lines = []
+    for key, value in record.items():
+        if key in ("schema", "versions"):
+            continue
+        text = value if isinstance(value, str | int) else json.dumps(value, ensure_ascii=False, default=str)
+        lines.append(f"{key:<14} {text}")
+    return "\n".join(lines)
+
+
+def rules_text(rules: Iterable[Rule]) -> str:
+    return "\n".join(f"{rule.severity:<8} {rule.id:<36} {rule.title}" for rule in rules)
+
+
+def rule_text(rule: Rule) -> str:
+    return "\n".join(
+        [f"{rule.id} ({rule.severity})", rule.title, "", rule.rationale, "", f"example: {rule.example}", f"fix: {rule.fix}"]
+    )
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def size(count: int) -> str:
+    """Bytes in the largest unit that leaves at least 1."""
+    amount = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if amount < 1024 or unit == "TiB":
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    raise AssertionError("unreachable")
