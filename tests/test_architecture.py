@@ -56,6 +56,7 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = {
         "lakeevolve.replay",
         "lakeevolve.applying",
         "lakeevolve.engines",
+        "lakeevolve._api",
         "lakeevolve.demo",
         "lakeevolve.testing",
     ),
