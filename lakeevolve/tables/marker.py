@@ -53,7 +53,6 @@ def from_properties(properties: Mapping[str, Any], where: str) -> tuple[MarkerEn
                     fills=record["fills"],
                     renames={new: old for new, old in record["renames"].items() if old is not None},
                     routes=record["routes"],
-                    fresh=frozenset(record.get("fresh", ())),
                     fresh=frozenset(new for new, old in record["renames"].items() if old is None),
                 )
             )
@@ -76,5 +75,4 @@ def _record(entry: MarkerEntry) -> dict[str, Any]:
         # A path that follows from nothing (a new column under a name that was in use) is a rename from null.
         "renames": {**entry.renames, **dict.fromkeys(entry.fresh)},
         "routes": dict(entry.routes),
-        **({"fresh": sorted(entry.fresh)} if entry.fresh else {}),
     }
