@@ -65,7 +65,7 @@ def _primitive(
     failures: Failures,
 ) -> pa.Array:
     if pa.types.is_string(target):
-        return _text(array, rows, path, failures)
+        return text(array, rows, path, failures)
     if pa.types.is_floating(target) or (pa.types.is_integer(target) and target.bit_width >= array.type.bit_width):
         # Avro's promotions to float and double round to the nearest value.
         return array.cast(target, safe=False)
@@ -74,7 +74,7 @@ def _primitive(
     raise ResolutionError(f"{describe(writer)} cannot be read as {describe(reader)}", where=path or "$")
 
 
-def _text(array: pa.Array, rows: Rows, path: str, failures: Failures) -> pa.Array:
+def text(array: pa.Array, rows: Rows, path: str, failures: Failures) -> pa.Array:
     try:
         return array.cast(pa.string())
     except pa.ArrowInvalid:

@@ -49,6 +49,9 @@ class Resolution(Protocol):
     def roots(self) -> Sequence[Node]: ...
 
 
+Resolved = TypeVar("Resolved", bound=Resolution)
+
+
 def execute(
     resolution: Resolution, batch: pa.RecordBatch, *, partial: bool = False, row_offset: int = 0
 ) -> pa.RecordBatch:
@@ -78,7 +81,7 @@ def execute(
     ValueMismatch
         A value cannot be read; with the number of the first such row, and the path.
     """
-    _check(resolution, partial)
+    checked(resolution, partial)
     writer, reader = resolution.writer.root, resolution.reader.root
     if not isinstance(writer, Record) or not isinstance(reader, Record):
         raise ResolutionError("a table holds records, and the root of the schema is another type")
@@ -92,9 +95,9 @@ def execute(
             hint="rename the field, or drop the column from the table",
         )
     struct = _struct(batch, [at for at, name in enumerate(batch.schema.names) if name in owned])
-    made = _run(resolution, struct, partial=partial, strict=False, row_offset=row_offset)
+    made = read_array(resolution, struct, partial=partial, strict=False, row_offset=row_offset)
     schema = pa.schema([*made.type, *(batch.schema.field(at) for at in foreign)])
-    return _batch(made, schema, [batch.column(at) for at in foreign])
+    return batch_of(made, schema, [batch.column(at) for at in foreign])
 
 
 def to_arrow(resolution: Resolution, data: Data, partial: bool = False) -> Data:
@@ -125,11 +128,11 @@ def to_arrow(resolution: Resolution, data: Data, partial: bool = False) -> Data:
     ValueMismatch
         A value cannot be read; with the number of the first such row, and the path.
     """
-    _check(resolution, partial)
+    checked(resolution, partial)
     strict = not any(_leaves_nulls(root) for root in resolution.roots)
 
     def read(array: pa.Array, row_offset: int) -> pa.Array:
-        return _run(resolution, array, partial=partial, strict=strict, row_offset=row_offset)
+        return read_array(resolution, array, partial=partial, strict=strict, row_offset=row_offset)
 
     match data:
         case pa.Array():
@@ -160,7 +163,7 @@ def to_arrow(resolution: Resolution, data: Data, partial: bool = False) -> Data:
 def _batches(resolution: Resolution, batches: Iterator[pa.RecordBatch], schema: pa.Schema, read: Any) -> Iterator[Any]:
     row = 0
     for batch in batches:
-        yield _batch(read(_struct(batch, range(batch.num_columns)), row), schema, [])
+        yield batch_of(read(_struct(batch, range(batch.num_columns)), row), schema)
         row += batch.num_rows
 
 
@@ -170,7 +173,7 @@ def _struct(batch: pa.RecordBatch, columns: Sequence[int]) -> pa.StructArray:
     return pa.Array.from_buffers(type_, batch.num_rows, [None], 0, children=[batch.column(at) for at in columns])
 
 
-def _batch(struct: pa.StructArray, schema: pa.Schema, more: list[pa.Array]) -> pa.RecordBatch:
+def batch_of(struct: pa.StructArray, schema: pa.Schema, more: Sequence[pa.Array] = ()) -> pa.RecordBatch:
     if not schema.names:
         return pa.RecordBatch.from_struct_array(struct)
     return pa.RecordBatch.from_arrays(
@@ -178,7 +181,8 @@ def _batch(struct: pa.StructArray, schema: pa.Schema, more: list[pa.Array]) -> p
     )
 
 
-def _run(resolution: Resolution, array: pa.Array, *, partial: bool, strict: bool, row_offset: int) -> pa.Array:
+def read_array(resolution: Resolution, array: pa.Array, *, partial: bool, strict: bool, row_offset: int) -> pa.Array:
+    """Run a resolution that was :func:`checked` over an array of the writer's root type."""
     writer = resolution.writer.root
     array = convert(array, arrow_type(writer, strict=False), writer, error=ResolutionError)
     failures = Failures()
@@ -195,10 +199,11 @@ def _run(resolution: Resolution, array: pa.Array, *, partial: bool, strict: bool
     return convert(array, arrow_type(reader), reader, error=ResolutionError)
 
 
-def _check(resolution: Resolution, partial: bool) -> None:
+def checked(resolution: Resolved, partial: bool = False) -> Resolved:
+    """The resolution, if it can be run; ``ResolutionError`` otherwise."""
     found = [i for i in resolution.incompatibilities if not (partial and i.value_level)]
     if not found:
-        return
+        return resolution
     first = found[0]
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
     hint = "give the field a default, keep the wider type, or write to a new table"
