@@ -142,7 +142,7 @@ class _Conversion:
             return self._cast(array, target, path)
         if pa.types.is_time(target) and _counts_time(source):
             return self._cast(array.cast(_counts_time(source)), target, path)
-        if pa.types.is_time(source) and _counts_time(target):
+        if pa.types.is_time(source) and _counts_time(target) and type_ is None:
             return self._cast(array, _counts_time(target), path).cast(target)
         raise self._unlike(source, target, path)
 

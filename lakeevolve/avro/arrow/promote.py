@@ -5,54 +5,35 @@ from __future__ import annotations
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakeevolve.avro.arrow import raw
 from lakeevolve.avro.arrow.failures import Failures, Rows
 from lakeevolve.avro.arrow.types import arrow_type
+from lakeevolve.avro.nodes import Promote
 from lakeevolve.errors import ResolutionError
-from lakeevolve.model.types import AvroType, Fixed, Logical, Primitive, describe
+from lakeevolve.model.types import AvroType, Fixed, Primitive, describe
 
 _MEND: Final = "mend the data, or keep the writer's type"
 
 
-def promote(array: pa.Array, writer: AvroType, reader: AvroType, rows: Rows, path: str, failures: Failures) -> pa.Array:
-    """Values of the type *writer* as values of the type *reader*; what cannot be read is noted and becomes null."""
+def promote(array: pa.Array, node: Promote, rows: Rows, path: str, failures: Failures) -> pa.Array:
+    """Values of the writer's type as values of the reader's; what cannot be read is noted and becomes null."""
+    writer, reader = node.writer, node.reader
     if not isinstance(writer, (Primitive, Fixed)) or not isinstance(reader, (Primitive, Fixed)):
         raise ResolutionError(f"{describe(writer)} cannot be read as {describe(reader)}", where=path or "$")
-    target = arrow_type(reader)
 
     def report(bad: pa.Array, why: str) -> None:
         what = f"a value of type {describe(writer)} cannot be read as {describe(reader)}: {why}"
         failures.where(bad, rows, path, what, _MEND)
 
-    if writer.logical is not None and reader.logical is not None:
-        if writer.logical == reader.logical and _base(writer) == _base(reader):
-            return array
-        if _family(writer.logical) == _family(reader.logical) != "":
-            return _coarse(raw.rescaled(array, target, report), reader.logical, report)
+    if not node.raw and writer.logical is not None and reader.logical is not None:
+        # Between units; resolution lets none pass that is coarser, so no digit is lost.
+        return raw.rescaled(array, arrow_type(reader), report)
     plain = raw.to_plain(array, writer, report)
-    if plain.type != arrow_type(raw.without_logical(reader)):
-        plain = _primitive(plain, arrow_type(raw.without_logical(reader)), writer, reader, rows, path, failures)
+    target = arrow_type(raw.without_logical(reader))
+    if plain.type != target:
+        plain = _primitive(plain, target, writer, reader, rows, path, failures)
     return raw.from_plain(plain, reader, report)
-
-
-def _base(type_: Primitive | Fixed) -> str | int:
-    return type_.name if isinstance(type_, Primitive) else type_.size
-
-
-def _family(logical: Logical) -> str:
-    """What timestamps and times of different units have in common."""
-    name, _, unit = logical.name.rpartition("-")
-    return name if unit in ("millis", "micros", "nanos") else ""
-
-
-def _coarse(array: pa.Array, logical: Logical, report: raw.Report) -> pa.Array:
-    """Milliseconds travel in a column of microseconds: they have to be whole."""
-    if not logical.name.endswith("-millis"):
-        return array
-    whole = raw.divided(array.view(pa.int64()), 1000, report)
-    return pc.if_else(pc.is_valid(whole), array, pa.scalar(None, array.type))
 
 
 def _primitive(

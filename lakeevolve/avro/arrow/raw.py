@@ -23,6 +23,8 @@ Report = Callable[[pa.Array, str], None]
 #: Avro's unit in the column's unit, for those that differ.
 _MILLIS: Final = frozenset({"time-millis", "timestamp-millis", "local-timestamp-millis"})
 
+_DAY: Final = {"time-millis": 86_400_000, "time-micros": 86_400_000_000}
+
 # Bytes that only repeat the sign: what precedes the first byte of which the highest bit is the sign already.
 _PADDING: Final = r"^(?:\x00*([\x00-\x7f])|\xff*([\x80-\xff]))"
 
@@ -54,7 +56,11 @@ def from_plain(array: pa.Array, type_: Primitive | Fixed, report: Report) -> pa.
         return array
     if pa.types.is_decimal(target):
         return _to_decimal(array, target, report)
-    if type_.logical is not None and type_.logical.name in _MILLIS:
+    name = type_.logical.name if type_.logical is not None else ""
+    if name in _DAY:
+        outside = pc.or_(pc.less(array, 0), pc.greater_equal(array, _DAY[name]))
+        array = without(array, outside, "it is no time of a day", report)
+    if name in _MILLIS:
         return _scaled(array.cast(pa.int64()), 1000, report).view(target)
     return array.view(target)
 
@@ -106,15 +112,6 @@ def without(array: pa.Array, bad: pa.Array, why: str, report: Report) -> pa.Arra
 
 def _ticks(type_: pa.DataType) -> int:
     return {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[type_.unit]
-
-
-def with_scale(array: pa.Array, target: pa.DataType, report: Report) -> pa.Array:
-    """Decimals whose digits are read with another scale: 4.82 of scale 2 is 0.482 of scale 3."""
-    digits = 76 if pa.types.is_decimal256(target) else 38
-    make = pa.decimal256 if digits == 76 else pa.decimal128
-    same = array.cast(make(digits, array.type.scale))
-    relabelled = pa.Array.from_buffers(target, len(same), same.buffers(), same.null_count, same.offset)
-    return _within_precision(relabelled, target, report)
 
 
 def _to_decimal(array: pa.Array, target: pa.DataType, report: Report) -> pa.Array:

@@ -66,7 +66,7 @@ class Run:
             case Keep():
                 return array
             case Promote():
-                return promote(array, node.writer, node.reader, rows, path, self.failures)
+                return promote(array, node, rows, path, self.failures)
             case Symbols():
                 return self._symbols(node, array, rows, path)
             case Items():
