@@ -38,10 +38,15 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Promote:
-    """The value is converted: a numeric promotion, string and bytes, or an exact change of a logical type's unit."""
+    """The value is converted: a numeric promotion, string and bytes, or an exact change of a logical type's unit.
+
+    Where the logical types differ otherwise, the number or the bytes beneath are read anew; with ``raw`` they always
+    are, as readers do that know no logical types.
+    """
 
     writer: AvroType
     reader: AvroType
+    raw: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ reader that needs it (:mod:`lakeevolve.avro.resolution`).
 from __future__ import annotations
 
 import difflib
+import functools
 import json
 import math
 import re
@@ -288,15 +289,18 @@ class _Parser:
                 return self.fixed(node, path, namespace)
             case "array":
                 items = self.type_of(self.required(node, "items", path), f"{path}.items", namespace, depth + 1)
-                return Array(items, self.no_logical(node, path, {"type", "items"}))
+                props = self.no_logical(node, path, {"type", "items"})
+                return _array(items) if not props and _shareable(items) else Array(items, props)
             case "map":
                 values = self.type_of(self.required(node, "values", path), f"{path}.values", namespace, depth + 1)
-                return Map(values, self.no_logical(node, path, {"type", "values"}))
+                props = self.no_logical(node, path, {"type", "values"})
+                return _map(values) if not props and _shareable(values) else Map(values, props)
             case str() as word if word in PRIMITIVES:
                 if len(node) == 1:
                     return _PLAIN[word]
                 logical = self.logical(node, word, 0, path)
-                return Primitive(_PLAIN[word].name, logical, _rest(node, {"type", *_consumed(logical)}))
+                props = _rest(node, {"type", *_consumed(logical)})
+                return Primitive(_PLAIN[word].name, logical, props) if props else _primitive(word, logical)
             case str() | dict() | list() as inner:
                 if others := _rest(node, {"type"}):
                     self.warn(path, f"{', '.join(others)} beside the use of another type is ignored")
@@ -338,6 +342,8 @@ class _Parser:
                 self.fail(at, f"the union has the branch {name} twice")
             seen.add(name)
             branches.append(branch)
+        if all(_shareable(branch) for branch in branches):
+            return _union(tuple(branches))
         return Union(tuple(branches))
 
     def record(self, node: dict[str, Json], path: str, namespace: str, depth: int) -> AvroType:
@@ -594,6 +600,34 @@ def walk(root: AvroType) -> Iterator[AvroType]:
                 todo.append(type_.values)
             case Union():
                 todo.extend(type_.branches)
+
+
+# Types that hold no names and no attributes are one object wherever they occur, so that what compares schemas finds most
+# fields unchanged at a glance.
+
+
+def _shareable(type_: AvroType) -> bool:
+    return isinstance(type_, Primitive) and not type_.props
+
+
+@functools.lru_cache(4096)
+def _primitive(name: str, logical: Logical | None) -> Primitive:
+    return _PLAIN[name] if logical is None else Primitive(_PLAIN[name].name, logical)
+
+
+@functools.lru_cache(4096)
+def _union(branches: tuple[AvroType, ...]) -> Union:
+    return Union(branches)
+
+
+@functools.lru_cache(4096)
+def _array(items: AvroType) -> Array:
+    return Array(items)
+
+
+@functools.lru_cache(4096)
+def _map(values: AvroType) -> Map:
+    return Map(values)
 
 
 def _refer_to_each_other(nodes: list[Json]) -> bool:

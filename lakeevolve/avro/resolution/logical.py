@@ -1,0 +1,50 @@
+"""Whether a value of one logical type may be read as another (Avro 1.12, "Logical Types").
+
+The specification has a rule for decimals alone: they match where precision and scale are the same. For the others,
+implementations read the underlying number or bytes anew, which turns a date into an instant of 1970. Here that is a
+mismatch, except where nothing can be misread.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from lakeevolve.model.types import Fixed, Logical, Primitive
+
+Fit = Literal["same", "converted", "mismatch"]
+
+#: Units within which a value is exact in each later one.
+_FINER: Final = (
+    ("time-millis", "time-micros"),
+    ("timestamp-millis", "timestamp-micros", "timestamp-nanos"),
+    ("local-timestamp-millis", "local-timestamp-micros", "local-timestamp-nanos"),
+)
+
+
+def fit(writer: Primitive | Fixed, reader: Primitive | Fixed) -> Fit:
+    """How the logical types of two types fit that are the same beneath, or of which one is promoted to the other.
+
+    Examples
+    --------
+    >>> millis = Primitive("long", Logical("timestamp-millis"))
+    >>> fit(millis, Primitive("long", Logical("timestamp-micros")))
+    'converted'
+    >>> fit(Primitive("int", Logical("date")), millis)
+    'mismatch'
+    """
+    old, new = writer.logical, reader.logical
+    promoted = isinstance(writer, Primitive) and isinstance(reader, Primitive) and writer.name != reader.name
+    if old == new:
+        if promoted and old is not None:
+            return "mismatch"
+        return "converted" if promoted else "same"
+    if old is not None and new is not None:
+        return "converted" if _finer(old, new) else "mismatch"
+    # A logical type that comes or goes: the number or the bytes stay what they are, widened at most from int to long.
+    return "mismatch" if promoted and reader.name != "long" else "converted"
+
+
+def _finer(old: Logical, new: Logical) -> bool:
+    return any(
+        old.name in units and new.name in units and units.index(old.name) < units.index(new.name) for units in _FINER
+    )

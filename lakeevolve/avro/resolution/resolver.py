@@ -1,0 +1,419 @@
+"""The Avro rule (Avro 1.12, "Schema Resolution"), in the one place that knows it.
+
+Where implementations disagree: a union's branch is chosen once, by the types' kinds and names alone, so that a
+verdict and a read cannot differ; records of other names are never taken for each other by their shape; nothing that
+was found under an assumption about a recursive type outlives the assumption.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from lakeevolve.avro.defaults import check_default
+from lakeevolve.avro.nodes import (
+    Again,
+    Fail,
+    Fields,
+    FillField,
+    FromUnion,
+    Incompatibility,
+    Items,
+    Keep,
+    Node,
+    Promote,
+    ReadField,
+    Symbols,
+    ToBranch,
+    Values,
+)
+from lakeevolve.avro.parse import walk
+from lakeevolve.avro.resolution.logical import fit
+from lakeevolve.model import path as paths
+from lakeevolve.model.match import match_fields, names_match
+from lakeevolve.model.schema import Schema
+from lakeevolve.model.types import (
+    PROMOTIONS,
+    Array,
+    AvroType,
+    Enum,
+    Field,
+    Fixed,
+    Map,
+    NamedRef,
+    NamedType,
+    Primitive,
+    Record,
+    Union,
+    branch_names,
+    describe,
+    is_null,
+    kind,
+    without_null,
+)
+
+#: Past this many reasons, a named type that fails again and again is reported by its first reason only.
+MAX_REASONS: Final = 10_000
+#: What Avro Java has no word for; inside a union's branch it is reported as it is, and not as a missing branch.
+OUR_KINDS: Final = frozenset({"INVALID_DEFAULT", "ALIAS_COLLISION", "LOGICAL_TYPE_MISMATCH"})
+_NO_ASSUMPTION: Final = 1 << 30
+
+Faults = list[Incompatibility]
+
+
+@dataclass(slots=True)
+class _Known:
+    """What a pair of records resolved to, where that was found, and the lowest pair in progress that it relies on."""
+
+    node: Node
+    faults: tuple[Incompatibility, ...]
+    path: str
+    assumed: int
+
+
+class Resolver:
+    """One resolution. Locations and paths are those of the reader; ``""`` is the root of both."""
+
+    def __init__(
+        self,
+        writer: Schema,
+        reader: Schema,
+        logical: Literal["check", "ignore"],
+        renames: Mapping[str, str],
+        fresh: Collection[str],
+        fills: Mapping[str, str],
+    ) -> None:
+        self.writer = writer
+        self.reader = reader
+        self.ignore = logical == "ignore"
+        self.renames = renames
+        self.fresh = fresh
+        self.fills = fills
+        #: Paths above one that is declared something of: what stands there is like nothing that stands elsewhere.
+        self.singular = {above for path in (*renames, *fresh, *fills) for above in _above(path)}
+        self.known: dict[tuple[int, int], _Known] = {}
+        #: Pairs in progress, with their depth, and the lowest depth that the pair at hand assumed to resolve.
+        self.open: dict[tuple[int, int], int] = {}
+        self.assumed = _NO_ASSUMPTION
+        #: Pairs that resolve if a pair in progress does, in the order found.
+        self.provisional: list[tuple[int, int]] = []
+        self.keeps: dict[int, Keep] = {}
+        self.reasons = 0
+        self._definitions: dict[bool, dict[str, NamedType]] = {}
+
+    def run(self) -> tuple[Node, tuple[Incompatibility, ...]]:
+        faults: Faults = []
+        node = self.node(self.writer.root, self.reader.root, "", paths.ROOT, faults)
+        return node, tuple(faults)
+
+    def node(self, writer: AvroType, reader: AvroType, location: str, path: str, faults: Faults) -> Node:
+        if isinstance(writer, NamedRef) or isinstance(reader, NamedRef):
+            found = self.definition(writer, of_writer=True), self.definition(reader, of_writer=False)
+            if isinstance(found[0], NamedRef) or isinstance(found[1], NamedRef):
+                return self.undefined(*found, location, path, faults)
+            writer, reader = found
+        if isinstance(writer, Union):
+            return self.from_union(writer, reader, location, path, faults)
+        if isinstance(reader, Union):
+            return self.to_union(writer, reader, location, location, path, faults)
+        match writer, reader:
+            case Primitive(), Primitive():
+                if writer.name == reader.name or reader.name in PROMOTIONS.get(writer.name, ()):
+                    return self.leaf(writer, reader, location, path, faults)
+            case Record(), Record():
+                return self.record(writer, reader, location, path, faults)
+            case Array(), Array():
+                below = f"{location}/items", paths.items(path)
+                return Items(writer, reader, self.node(writer.items, reader.items, *below, faults))
+            case Map(), Map():
+                below = f"{location}/values", paths.values(path)
+                return Values(writer, reader, self.node(writer.values, reader.values, *below, faults))
+            case Enum(), Enum():
+                return self.enum(writer, reader, location, path, faults)
+            case Fixed(), Fixed():
+                return self.fixed(writer, reader, location, path, faults)
+        message = f"reader type: {kind(reader).upper()} not compatible with writer type: {kind(writer).upper()}"
+        return self.fail("TYPE_MISMATCH", location, path, message, faults)
+
+    def fail(self, code: str, location: str, path: str, message: str, faults: Faults, **more: object) -> Fail:
+        fault = Incompatibility(code, location or "/", path, message, **more)  # type: ignore[arg-type]
+        faults.append(fault)
+        return Fail((fault,))
+
+    # Named types
+
+    def definition(self, type_: AvroType, *, of_writer: bool) -> AvroType:
+        if not isinstance(type_, NamedRef):
+            return type_
+        return self.definitions(of_writer).get(type_.name, type_)
+
+    def definitions(self, of_writer: bool) -> dict[str, NamedType]:
+        if of_writer not in self._definitions:
+            root = (self.writer if of_writer else self.reader).root
+            self._definitions[of_writer] = {t.name: t for t in walk(root) if isinstance(t, (Record, Enum, Fixed))}
+        return self._definitions[of_writer]
+
+    def undefined(self, writer: AvroType, reader: AvroType, location: str, path: str, faults: Faults) -> Node:
+        """A type that a leniently read schema uses and does not define."""
+        if isinstance(writer, NamedRef) and isinstance(reader, NamedRef) and names_match(writer.name, reader.name, ()):
+            return Keep(reader)
+        unknown = writer if isinstance(writer, NamedRef) else reader
+        return self.fail("TYPE_MISMATCH", location, path, f"the schema does not define {describe(unknown)}", faults)
+
+    def check_names(self, writer: NamedType, reader: NamedType, location: str, path: str, faults: Faults) -> None:
+        if not names_match(writer.name, reader.name, reader.aliases):
+            self.fail("NAME_MISMATCH", f"{location}/name", path, f"expected: {writer.name}", faults)
+
+    # Leaves
+
+    def leaf(
+        self, writer: Primitive | Fixed, reader: Primitive | Fixed, location: str, path: str, faults: Faults
+    ) -> Node:
+        """Types that are the same beneath their logical types, or of which one is promoted to the other."""
+        how = fit(writer, reader)
+        if how == "same":
+            return Keep(reader)
+        if how == "mismatch" and not self.ignore:
+            message = f"{describe(writer)} cannot be read as {describe(reader)}"
+            return self.fail("LOGICAL_TYPE_MISMATCH", location, path, message, faults)
+        return Promote(writer, reader, raw=self.ignore)
+
+    def fixed(self, writer: Fixed, reader: Fixed, location: str, path: str, faults: Faults) -> Node:
+        before = len(faults)
+        self.check_names(writer, reader, location, path, faults)
+        if writer.size != reader.size:
+            message = f"expected: {writer.size}, found: {reader.size}"
+            self.fail("FIXED_SIZE_MISMATCH", f"{location}/size", path, message, faults)
+        node = self.leaf(writer, reader, location, path, faults) if len(faults) == before else Keep(reader)
+        return node if len(faults) == before else Fail(tuple(faults[before:]))
+
+    def enum(self, writer: Enum, reader: Enum, location: str, path: str, faults: Faults) -> Node:
+        before = len(faults)
+        self.check_names(writer, reader, location, path, faults)
+        have = set(reader.symbols)
+        default = reader.default if reader.default in have else None
+        read_as = tuple(symbol if symbol in have else default for symbol in writer.symbols)
+        if None in read_as:
+            missing = sorted({s for s in writer.symbols if s not in have})
+            message = f"[{', '.join(missing)}]"
+            readable = any(read_as)
+            self.fail("MISSING_ENUM_SYMBOLS", f"{location}/symbols", path, message, faults, value_level=readable)
+        if not all(fault.value_level for fault in faults[before:]):
+            return Fail(tuple(faults[before:]))
+        return Keep(reader) if read_as == writer.symbols else Symbols(writer, reader, read_as)
+
+    # Unions
+
+    def branch_for(self, writer: AvroType, branches: tuple[AvroType, ...]) -> int | None:
+        """The branch that values of a type go to, found by kinds and names alone.
+
+        The same type goes before a promotion, although the specification speaks of the first branch that matches: an
+        int must not turn into the double that stands before it.
+        """
+        writer = self.definition(writer, of_writer=True)
+        candidates = [self.definition(branch, of_writer=False) for branch in branches]
+        same = [at for at, branch in enumerate(candidates) if type(branch) is type(writer)]
+        match writer:
+            case Primitive():
+                wider = PROMOTIONS.get(writer.name, ())
+                names = [(at, branch.name) for at, branch in enumerate(candidates) if isinstance(branch, Primitive)]
+                exact = (at for at, name in names if name == writer.name)
+                return next(exact, next((at for at, name in names if name in wider), None))
+            case Record() | Enum() | Fixed() | NamedRef():
+                full = (at for at in same if candidates[at].name == writer.name)  # type: ignore[union-attr]
+                alike = (at for at in same if _named_alike(writer, candidates[at]))
+                # A pair that is being read already has had its names judged.
+                met = (at for at in same if (id(writer), id(candidates[at])) in self.open)
+                return next(full, next(alike, next(met, None)))
+        return same[0] if same else None
+
+    def to_union(
+        self, writer: AvroType, reader: Union, location: str, union_location: str, path: str, faults: Faults
+    ) -> Node:
+        """A value that is no union becomes a branch. *location* is where a fault is reported."""
+        before = len(faults)
+        message = f"reader union lacking writer type: {_java_kind(self.definition(writer, of_writer=True))}"
+        index = self.branch_for(writer, reader.branches)
+        if index is None:
+            causes = self.near_misses(writer, reader, union_location, path)
+            return self.fail("MISSING_UNION_BRANCH", location, path, message, faults, causes=causes)
+        found: Faults = []
+        below = path if reader.optional else _branch_path(reader, index, path)
+        node = self.node(writer, reader.branches[index], f"{union_location}/{index}", below, found)
+        if not found:
+            return ToBranch(reader, index, node)
+        readable = all(fault.value_level for fault in found)
+        if all(fault.kind in OUR_KINDS for fault in found):
+            faults.extend(found)
+        else:
+            self.fail(
+                "MISSING_UNION_BRANCH", location, path, message, faults, value_level=readable, causes=tuple(found)
+            )
+        return ToBranch(reader, index, node) if readable else Fail(tuple(faults[before:]))
+
+    def near_misses(self, writer: AvroType, reader: Union, location: str, path: str) -> tuple[Incompatibility, ...]:
+        """Branches that would be the writer's but for their name."""
+        writer = self.definition(writer, of_writer=True)
+        if not isinstance(writer, (Record, Enum, Fixed)):
+            return ()
+        found: Faults = []
+        for index, branch in enumerate(reader.branches):
+            if type(self.definition(branch, of_writer=False)) is type(writer):
+                below = path if reader.optional else _branch_path(reader, index, path)
+                self.fail("NAME_MISMATCH", f"{location}/{index}/name", below, f"expected: {writer.name}", found)
+        return tuple(found)
+
+    def from_union(self, writer: Union, reader: AvroType, location: str, path: str, faults: Faults) -> Node:
+        nodes: list[Node] = []
+        reasons: list[Faults] = []
+        for index, branch in enumerate(writer.branches):
+            found: Faults = []
+            at = f"{location}/{index}"
+            if isinstance(reader, Union):
+                nodes.append(self.to_union(branch, reader, at, location, path, found))
+            else:
+                nodes.append(self.node(branch, reader, at, path, found))
+            reasons.append(found)
+        if not any(reasons):
+            return FromUnion(writer, reader, tuple(nodes))
+        targets = reader.branches if isinstance(reader, Union) else (reader,)
+        failing = [not all(fault.value_level for fault in found) for found in reasons]
+        for index, branch in enumerate(writer.branches):
+            found = reasons[index]
+            if failing[index]:
+                # The reader has nothing like the branch: data that never uses it can be read.
+                gone = is_null(branch) or (not writer.optional and self.branch_for(branch, targets) is None)
+                if gone and not all(failing):
+                    found = [replace(fault, value_level=True) for fault in found]
+                nodes[index] = Fail(tuple(found))
+            faults.extend(found)
+        return FromUnion(writer, reader, tuple(nodes))
+
+    # Records
+
+    def record(self, writer: Record, reader: Record, location: str, path: str, faults: Faults) -> Node:
+        key = (id(writer), id(reader))
+        if key in self.open:
+            self.assumed = min(self.assumed, self.open[key])
+            return Again(writer.name, reader.name)
+        singular = path in self.singular
+        if not singular and key in self.known:
+            return self.recall(self.known[key], path, faults)
+
+        depth = self.open[key] = len(self.open)
+        outer, self.assumed = self.assumed, _NO_ASSUMPTION
+        first = len(self.provisional)
+        found: Faults = []
+        self.check_names(writer, reader, location, path, found)
+        node = self.fields(writer, reader, location, path, found)
+        del self.open[key]
+        faults.extend(found)
+        self.settle(first, depth, failed=bool(found))
+        if not singular:
+            self.known[key] = _Known(node, tuple(found), path, self.assumed)
+            if self.assumed < depth and not found:
+                self.provisional.append(key)
+        self.assumed = min(outer, self.assumed)
+        return node
+
+    def settle(self, first: int, depth: int, *, failed: bool) -> None:
+        """The pair at *depth* is done: what has resolved since *first* on an assumption stands, falls, or waits on."""
+        for key in self.provisional[first:]:
+            if failed:
+                del self.known[key]
+            else:
+                self.known[key].assumed = _NO_ASSUMPTION if self.assumed >= depth else self.assumed
+        if failed or self.assumed >= depth:
+            del self.provisional[first:]
+            # A failure is one whatever was assumed.
+            self.assumed = _NO_ASSUMPTION
+
+    def recall(self, known: _Known, path: str, faults: Faults) -> Node:
+        """A pair met before: its faults stand at the same place of the reader's JSON and at another path."""
+        self.assumed = min(self.assumed, known.assumed)
+        again = known.faults if self.reasons <= MAX_REASONS else known.faults[:1]
+        faults.extend(self.moved(again, known.path, path))
+        return known.node
+
+    def moved(self, faults: tuple[Incompatibility, ...], old: str, new: str) -> tuple[Incompatibility, ...]:
+        self.reasons += len(faults)
+        return tuple(
+            replace(fault, path=_moved(fault.path, old, new), causes=self.moved(fault.causes, old, new))
+            for fault in faults
+        )
+
+    def fields(self, writer: Record, reader: Record, location: str, path: str, faults: Faults) -> Node:
+        if path in self.singular:
+            pairs, collisions = match_fields(writer, reader, path=path, renames=self.renames, fresh=self.fresh)
+        else:
+            pairs, collisions = match_fields(writer, reader)
+        collided = dict(collisions)
+        parts: list[ReadField | FillField] = []
+        keeps = self.keeps
+        for at, source in pairs:
+            field = reader.fields[at]
+            if source is None:
+                parts.append(self.fill(field, f"{location}/fields/{at}", path, faults))
+                continue
+            type_ = writer.fields[source].type
+            if at in collided:
+                names = ", ".join(writer.fields[i].name for i in collided[at])
+                message = f"{field.name}: by its name and aliases, the writer's fields {names} all become this one"
+                here = paths.child(path, field.name)
+                node: Node = self.fail("ALIAS_COLLISION", f"{location}/fields/{at}", here, message, faults)
+            elif type_ is field.type and (not self.singular or isinstance(type_, Primitive)):
+                node = keeps.get(id(type_)) or keeps.setdefault(id(type_), Keep(type_))
+            else:
+                here = paths.child(path, field.name)
+                node = self.node(type_, field.type, f"{location}/fields/{at}/type", here, faults)
+            parts.append(ReadField(field, source, node))
+        used = {i for _, i in pairs if i is not None}.union(*collided.values())
+        skipped = tuple(i for i in range(len(writer.fields)) if i not in used)
+        return Fields(writer, reader, tuple(parts), skipped)
+
+    def fill(self, field: Field, location: str, path: str, faults: Faults) -> ReadField | FillField:
+        here = paths.child(path, field.name)
+        if self.fills.get(here) == "null":
+            return FillField(field, None, null=True)
+        if not field.has_default:
+            node = self.fail("READER_FIELD_MISSING_DEFAULT_VALUE", location, here, field.name, faults)
+            return ReadField(field, -1, node)
+        plain = isinstance(without_null(field.type), Primitive)
+        reason = check_default(field.type, field.default, names=None if plain else self.definitions(False))
+        if reason is not None:
+            node = self.fail("INVALID_DEFAULT", location, here, f"{field.name}: {reason}", faults)
+            return ReadField(field, -1, node)
+        return FillField(field, field.default)
+
+
+def _named_alike(writer: AvroType, reader: AvroType) -> bool:
+    if isinstance(writer, NamedRef) and isinstance(reader, NamedRef):
+        return names_match(writer.name, reader.name, ())
+    if isinstance(writer, (Record, Enum, Fixed)) and isinstance(reader, (Record, Enum, Fixed)):
+        return names_match(writer.name, reader.name, reader.aliases)
+    return False
+
+
+def _java_kind(type_: AvroType) -> str:
+    return kind(type_).upper()
+
+
+def _branch_path(union: Union, index: int, path: str) -> str:
+    if is_null(union.branches[index]):
+        return path
+    position = sum(not is_null(branch) for branch in union.branches[:index])
+    return paths.branch(path, branch_names(union)[position])
+
+
+def _above(path: str) -> set[str]:
+    parts = paths.parts(path)
+    return {paths.join(parts[:length]) for length in range(len(parts))}
+
+
+def _moved(path: str, old: str, new: str) -> str:
+    """A path beneath *old*, beneath *new* instead."""
+    rest = path[len(old) :]
+    if not new:
+        return rest.removeprefix(".")
+    return new + rest if old or not rest or rest[0] in "[{<" else f"{new}.{rest}"
