@@ -3,6 +3,9 @@
 Changes are applied in order, and a change's ``path`` is valid at the moment it is applied: within one record, drops
 come first (last field first), then renames (those that follow each other on the same record happen at once, so that
 a swap is two renames), then moves, then adds (first field first), then what changes inside the fields that stayed.
+
+A branch of a union goes by the name of its type. Where a change alters that name, ``after`` is the path once it is
+made; everywhere else it is None.
 """
 
 from __future__ import annotations
@@ -76,9 +79,10 @@ class PromoteType:
     path: str
     old: AvroType
     new: AvroType
+    after: str | None = None
 
     def reverse(self) -> ReplaceType:
-        return ReplaceType(self.path, self.new, self.old)
+        return ReplaceType(self.after or self.path, self.new, self.old, self.path if self.after else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +104,10 @@ class ReplaceType:
     path: str
     old: AvroType
     new: AvroType
+    after: str | None = None
 
     def reverse(self) -> ReplaceType:
-        return ReplaceType(self.path, self.new, self.old)
+        return ReplaceType(self.after or self.path, self.new, self.old, self.path if self.after else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,9 +286,11 @@ class RenameType:
     new: str
     old_error: bool = False
     new_error: bool = False
+    after: str | None = None
 
     def reverse(self) -> RenameType:
-        return RenameType(self.path, self.new, self.old, self.new_error, self.old_error)
+        before = self.path if self.after else None
+        return RenameType(self.after or self.path, self.new, self.old, self.new_error, self.old_error, before)
 
 
 Change: TypeAlias = (

@@ -1,0 +1,64 @@
+"""What stands at a path of a schema."""
+
+from __future__ import annotations
+
+from lakeevolve.model import path as paths
+from lakeevolve.model.types import (
+    Array,
+    AvroType,
+    Enum,
+    Field,
+    Fixed,
+    Map,
+    NamedRef,
+    Record,
+    Union,
+    branch_names,
+    without_null,
+)
+
+
+def find_type(root: AvroType, path: str) -> AvroType | None:
+    """The type at *path* beneath *root*, or None where the path leads nowhere.
+
+    Uses of a record inside its own definition are followed.
+
+    >>> from lakeevolve.model.types import NULL, Primitive
+    >>> order = Record("Order", (Field("tags", Union((NULL, Array(Primitive("string"))))),))
+    >>> find_type(order, "tags[]")
+    Primitive(name='string', logical=None, props={})
+    """
+    found = _walk(root, paths.parts(path))
+    return found.type if isinstance(found, Field) else found
+
+
+def find_field(root: AvroType, path: str) -> Field | None:
+    """The field at *path* beneath *root*; None where nothing is there, or what is there is no field."""
+    found = _walk(root, paths.parts(path)) if path else None
+    return found if isinstance(found, Field) else None
+
+
+def _walk(root: AvroType, segments: tuple[str, ...]) -> Field | AvroType | None:
+    here: Field | AvroType = root
+    defined: dict[str, AvroType] = {}
+    for segment in segments:
+        type_ = without_null(here.type if isinstance(here, Field) else here)
+        if isinstance(type_, NamedRef):
+            type_ = defined.get(type_.name, type_)
+        if isinstance(type_, (Record, Enum, Fixed)):
+            defined[type_.name] = type_
+        found: Field | AvroType | None = None
+        match type_:
+            case Record():
+                found = type_.field(segment)
+            case Array() if segment == paths.ITEMS:
+                found = type_.items
+            case Map() if segment == paths.VALUES:
+                found = type_.values
+            case Union() if segment.startswith("<"):
+                names = (f"<{name}>" for name in branch_names(type_))
+                found = next((b for name, b in zip(names, type_.values, strict=True) if name == segment), None)
+        if found is None:
+            return None
+        here = found
+    return here

@@ -1,0 +1,54 @@
+"""Renames that an owner declares although no alias does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from lakeevolve.errors import ConfigError
+from lakeevolve.model.find import find_field
+from lakeevolve.model.schema import Schema
+
+#: As a caller gives them: old path to new path, or (old path, new path) pairs.
+Renames: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
+
+
+def rename_pairs(renames: Renames) -> tuple[tuple[str, str], ...]:
+    """Declared renames as (old path, new path) pairs. Raises ``ConfigError`` where they are none or contradict."""
+    given = list(renames.items()) if isinstance(renames, Mapping) else list(renames)
+    for pair in given:
+        if isinstance(pair, str) or len(pair) != 2 or not all(isinstance(side, str) and side for side in pair):
+            raise ConfigError(
+                "a rename is a pair of paths, old and new",
+                where=str(pair),
+                hint='write renames as [("amount", "total")] or {"amount": "total"}',
+            )
+    pairs = tuple(dict.fromkeys((was, is_) for was, is_ in given))
+    for side, word in ((0, "from"), (1, "to")):
+        paths_ = [pair[side] for pair in pairs]
+        if twice := sorted({path for path in paths_ if paths_.count(path) > 1}):
+            raise ConfigError(
+                f"two renames lead {word} one field", where=", ".join(twice), hint="keep one rename for each field"
+            )
+    return pairs
+
+
+def renames_between(pairs: Sequence[tuple[str, str]], old: Schema, new: Schema) -> dict[str, str]:
+    """The declared renames that apply between two schemas, new path to old path.
+
+    A chain (a to b, b to c) is followed to the name that *old* has. A rename whose new name *old* already has was
+    made before, unless that field is renamed itself, as in a swap.
+    """
+    back = {is_: was for was, is_ in pairs}
+    leaving = {was for was, _ in pairs}
+    found: dict[str, str] = {}
+    for target in back:
+        source, seen = back[target], {target}
+        while find_field(old.root, source) is None and source in back and source not in seen:
+            seen.add(source)
+            source = back[source]
+        if find_field(old.root, source) is None or find_field(new.root, target) is None:
+            continue
+        if find_field(old.root, target) is None or target in leaving:
+            found[target] = source
+    return found
