@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
 
+from lakeevolve.avro.parse.messages import json_kind
 from lakeevolve.errors import SchemaError
 from lakeevolve.model.types import (
     NO_DEFAULT,
@@ -118,19 +119,19 @@ class _Defaults:
                 return _check_fixed(type_, default)
             case Enum():
                 if not isinstance(default, str):
-                    return f"{_word(default)} for {describe(type_)}"
+                    return f"{json_kind(default)} for {describe(type_)}"
                 return None if default in type_.symbols else f"no symbol of {describe(type_)}"
             case NamedRef():
                 named = self.names.get(type_.name)
                 return f"the type {type_.name} is not known" if named is None else self.check(named, default, depth)
             case Array():
                 if not isinstance(default, list):
-                    return f"{_word(default)} for an array"
+                    return f"{json_kind(default)} for an array"
                 found = (self.check(type_.items, item, depth) for item in default)
                 return next((f"an item: {reason}" for reason in found if reason), None)
             case Map():
                 if not isinstance(default, dict):
-                    return f"{_word(default)} for a map"
+                    return f"{json_kind(default)} for a map"
                 found = (self.check(type_.values, item, depth) for item in default.values())
                 return next((f"a value: {reason}" for reason in found if reason), None)
         key = (id(type_), id(default))
@@ -144,7 +145,7 @@ class _Defaults:
 
     def check_record(self, type_: Record, default: Json, depth: int) -> str | None:
         if not isinstance(default, dict):
-            return f"{_word(default)} for a record"
+            return f"{json_kind(default)} for a record"
         if depth > MAX_DEPTH:
             return f"the default of {type_.name} never ends"
         self.names.setdefault(type_.name, type_)
@@ -165,7 +166,7 @@ class _Defaults:
                 return None
             reasons.append(reason)
         rest = [reason for branch, reason in zip(type_.branches, reasons, strict=True) if not is_null(branch)]
-        return rest[0] if len(rest) == 1 else f"{_word(default)} fits no branch of {describe(type_)}"
+        return rest[0] if len(rest) == 1 else f"{json_kind(default)} fits no branch of {describe(type_)}"
 
     def value(self, type_: AvroType, default: Json) -> Any:
         """The value of a default that has been found valid."""
@@ -198,7 +199,7 @@ class _Defaults:
 
 def _check_primitive(type_: Primitive, default: Json) -> str | None:
     logical = type_.logical.name if type_.logical else None
-    wrong = f"{_word(default)} for {describe(type_)}"
+    wrong = f"{json_kind(default)} for {describe(type_)}"
     match type_.name:
         case "null":
             return None if default is None else wrong
@@ -236,7 +237,7 @@ def _check_primitive(type_: Primitive, default: Json) -> str | None:
 
 def _check_fixed(type_: Fixed, default: Json) -> str | None:
     if not isinstance(default, str):
-        return f"{_word(default)} for {describe(type_)}"
+        return f"{json_kind(default)} for {describe(type_)}"
     if default and max(default) > "\xff":
         return "a text with a code point above 255"
     if len(default) != type_.size:
@@ -270,19 +271,3 @@ def _decimal(type_: Primitive | Fixed, raw: bytes) -> Decimal:
     unscaled = int.from_bytes(raw, "big", signed=True)
     # From its parts: arithmetic would round to the digits of the current decimal context.
     return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -(type_.logical.scale or 0)))
-
-
-def _word(value: Json) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a text"
-        case list():
-            return "a list"
-        case _:
-            return "an object"

@@ -1,0 +1,429 @@
+"""Types from JSON."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, Final, TypeVar
+
+from lakeevolve.avro.parse.logical import consumed, logical_type
+from lakeevolve.avro.parse.messages import Messages, json_kind, quote
+from lakeevolve.avro.parse.names import NAMED, declared, qualify, refer_to_each_other
+from lakeevolve.avro.parse.walk import walk
+from lakeevolve.model.types import (
+    NO_DEFAULT,
+    NULL,
+    PRIMITIVES,
+    Array,
+    AvroType,
+    Enum,
+    Field,
+    Fixed,
+    Json,
+    Logical,
+    Map,
+    NamedRef,
+    NamedType,
+    Primitive,
+    Record,
+    Union,
+    kind,
+)
+
+#: Types within types, with each use of a named type followed: far above real schemas, far below Python's own limit.
+MAX_DEPTH: Final = 200
+#: Types once each use of a named type is written out: a few lines can stand for 2**60 columns.
+MAX_TYPES: Final = 1_000_000
+MAX_FIXED_SIZE: Final = 2**31 - 1
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_ORDERS: Final = frozenset({"ascending", "descending", "ignore"})
+_PLAIN: Final[Mapping[str, Primitive]] = {
+    "null": NULL,
+    "boolean": Primitive("boolean"),
+    "int": Primitive("int"),
+    "long": Primitive("long"),
+    "float": Primitive("float"),
+    "double": Primitive("double"),
+    "bytes": Primitive("bytes"),
+    "string": Primitive("string"),
+}
+_RECORD_KEYS: Final = frozenset({"type", "name", "namespace", "aliases", "doc", "fields"})
+_FIELD_KEYS: Final = frozenset({"name", "type", "default", "doc", "aliases", "order"})
+_ENUM_KEYS: Final = frozenset({"type", "name", "namespace", "aliases", "doc", "symbols", "default"})
+_FIXED_KEYS: Final = frozenset({"type", "name", "namespace", "aliases", "doc", "size"})
+
+_N = TypeVar("_N", Fixed, Enum, Record)
+
+
+class Parser:
+    """The state of one parse: what is defined, and what is being defined."""
+
+    def __init__(self, messages: Messages) -> None:
+        self.messages = messages
+        self.names: dict[str, NamedType] = {}
+        self.open: set[str] = set()
+        #: Full name -> levels and number of types beneath a named type, itself included.
+        self.extents: dict[str, tuple[int, int]] = {}
+        #: Full name -> JSON path of the definition.
+        self.origins: dict[str, str] = {}
+        #: For a list of named types: its elements, those that are parsed, and the names of those that are not.
+        self.elements: list[Json] = []
+        self.parsed: dict[int, AvroType] = {}
+        self.later: dict[str, int] = {}
+
+    # Types
+
+    def root(self, document: Json) -> AvroType:
+        if not isinstance(document, list) or not refer_to_each_other(document):
+            found = self.type_of(document, "$", "", 0)
+            self.bound(self.extent(found), "$")
+            return found
+        self.elements = document
+        for index in reversed(range(len(document))):
+            self.later[declared(document[index])] = index
+        types = [self.element(index, 0) for index in range(len(document))]
+        root = next((t for t in reversed(types) if isinstance(t, Record)), types[-1])
+        used = {id(t) for t in walk(root)}
+        if unused := sum(id(t) not in used for t in types):
+            self.messages.warn("$", f"{unused} of the {len(types)} types of the list are not part of the last record")
+        return root
+
+    def element(self, index: int, depth: int) -> AvroType:
+        if index not in self.parsed:
+            node = self.elements[index]
+            if self.later.get(declared(node)) == index:
+                del self.later[declared(node)]
+            self.parsed[index] = self.type_of(node, f"$[{index}]", "", depth)
+        return self.parsed[index]
+
+    def type_of(self, node: Json, path: str, namespace: str, depth: int) -> AvroType:
+        if isinstance(node, str):
+            return _PLAIN.get(node) or self.reference(node, path, namespace, depth)
+        if depth > MAX_DEPTH:
+            self.messages.fail(path, f"the types are nested more than {MAX_DEPTH} levels deep")
+        if isinstance(node, list):
+            return self.union(node, path, namespace, depth)
+        if not isinstance(node, dict):
+            self.messages.fail(path, f"a schema is a name, an object or a list, not {json_kind(node)}")
+        if "type" not in node:
+            self.messages.fail(path, 'the attribute "type" is missing')
+        match node["type"]:
+            case "record" | "error":
+                return self.record(node, path, namespace, depth)
+            case "enum":
+                return self.enum(node, path, namespace)
+            case "fixed":
+                return self.fixed(node, path, namespace)
+            case "array":
+                items = self.type_of(self.required(node, "items", path), f"{path}.items", namespace, depth + 1)
+                props = self.no_logical(node, path, {"type", "items"})
+                return _array(items) if not props and _shareable(items) else Array(items, props)
+            case "map":
+                values = self.type_of(self.required(node, "values", path), f"{path}.values", namespace, depth + 1)
+                props = self.no_logical(node, path, {"type", "values"})
+                return _map(values) if not props and _shareable(values) else Map(values, props)
+            case str() as word if word in PRIMITIVES:
+                if len(node) == 1:
+                    return _PLAIN[word]
+                logical = self.logical(node, word, 0, path)
+                props = _rest(node, {"type", *consumed(logical)})
+                return Primitive(_PLAIN[word].name, logical, props) if props else _primitive(word, logical)
+            case str() | dict() | list() as inner:
+                if others := _rest(node, {"type"}):
+                    self.messages.warn(path, f"{', '.join(others)} beside the use of another type is ignored")
+                return self.type_of(inner, f"{path}.type", namespace, depth + 1)
+            case other:
+                return self.messages.fail(
+                    f"{path}.type", f"a type is a name, an object or a list, not {json_kind(other)}"
+                )
+
+    def reference(self, name: str, path: str, namespace: str, depth: int) -> AvroType:
+        # A plain name that the enclosing namespace does not hold is looked for in the null namespace.
+        candidates = (qualify(name, namespace), name)
+        for full in candidates:
+            if full in self.open:
+                return NamedRef(full)
+            if full in self.names:
+                return self.names[full]
+        for full in candidates:
+            if full in self.later:
+                index = self.later[full]
+                self.messages.tolerate(
+                    path, f"the type {full} is used before its definition", f"move its definition, $[{index}], up"
+                )
+                return self.element(index, depth + 1)
+        known = [*PRIMITIVES, *NAMED, "array", "map", *self.names, *self.open]
+        near = difflib.get_close_matches(name, known, n=1) if len(name) < 200 else []
+        hint = f"did you mean {near[0]}?" if near else "define a type before its first use"
+        self.messages.tolerate(path, f"unknown type {quote(name)}", hint)
+        return NamedRef(candidates[0])
+
+    def union(self, node: list[Json], path: str, namespace: str, depth: int) -> Union:
+        branches = []
+        seen: set[str] = set()
+        for index, item in enumerate(node):
+            at = f"{path}[{index}]"
+            branch = self.type_of(item, at, namespace, depth + 1)
+            if isinstance(branch, Union):
+                self.messages.fail(at, "a union may not hold a union", "list its branches in the outer one")
+            name = branch.name if isinstance(branch, (Record, Enum, Fixed, NamedRef)) else kind(branch)
+            if name in seen:
+                self.messages.fail(at, f"the union has the branch {name} twice")
+            seen.add(name)
+            branches.append(branch)
+        if all(_shareable(branch) for branch in branches):
+            return _union(tuple(branches))
+        return Union(tuple(branches))
+
+    def record(self, node: dict[str, Json], path: str, namespace: str, depth: int) -> AvroType:
+        name = self.define(node, path, namespace)
+        inner = name.rpartition(".")[0]
+        fields: list[Field] = []
+        seen: set[str] = set()
+        levels, count = 0, 1
+        for index, item in enumerate(self.required(node, "fields", path, list)):
+            at = f"{path}.fields[{index}]"
+            if not isinstance(item, dict):
+                self.messages.fail(at, f"a field is an object, not {json_kind(item)}")
+            short = self.plain_name(item, at)
+            if short in seen:
+                self.messages.fail(f"{at}.name", f"the record {name} has the field {short} twice")
+            seen.add(short)
+            below = self.type_of(self.required(item, "type", at), f"{at}.type", inner, depth + 1)
+            fields.append(self.field(item, at, short, below))
+            extent = self.extent(below)
+            levels = max(levels, extent[0])
+            count += extent[1]
+        self.extents[name] = self.bound((levels + 1, count), path)
+        props = self.no_logical(node, path, _RECORD_KEYS)
+        aliases = self.aliases(node, path, inner, props)
+        doc = self.doc(node, path, props)
+        return self.close(Record(name, tuple(fields), aliases, doc, node["type"] == "error", props), path)
+
+    def field(self, item: dict[str, Json], path: str, name: str, type_: AvroType) -> Field:
+        default = item.get("default", NO_DEFAULT)
+        if len(item) == 2 + (default is not NO_DEFAULT):
+            return Field(name, type_, default)
+        props = _rest(item, _FIELD_KEYS)
+        if "logicalType" in props:
+            self.messages.warn(path, "a logical type on the field has no effect: it belongs inside the field's type")
+        aliases = self.aliases(item, path, None, props)
+        order = item.get("order")
+        if order is not None and order not in _ORDERS:
+            self.messages.tolerate(f"{path}.order", 'the order of a field is "ascending", "descending" or "ignore"')
+            props["order"], order = order, None
+        return Field(name, type_, default, self.doc(item, path, props), aliases, order, props)
+
+    def enum(self, node: dict[str, Json], path: str, namespace: str) -> AvroType:
+        name = self.define(node, path, namespace)
+        symbols = self.required(node, "symbols", path, list)
+        seen: set[str] = set()
+        for index, symbol in enumerate(symbols):
+            at = f"{path}.symbols[{index}]"
+            if not isinstance(symbol, str):
+                self.messages.fail(at, f"a symbol is text, not {json_kind(symbol)}")
+            if not _NAME.match(symbol):
+                self.messages.tolerate(at, f"the symbol {quote(symbol)} is not an Avro name")
+            if symbol in seen:
+                self.messages.tolerate(at, f"the enum {name} has the symbol {quote(symbol)} twice")
+            seen.add(symbol)
+        props = self.no_logical(node, path, _ENUM_KEYS)
+        default = node.get("default")
+        if default is not None and (not isinstance(default, str) or default not in seen):
+            self.messages.tolerate(f"{path}.default", f"the default of the enum {name} is not one of its symbols")
+            props["default"], default = default, None
+        aliases = self.aliases(node, path, name.rpartition(".")[0], props)
+        self.extents[name] = (1, 1)
+        return self.close(Enum(name, tuple(symbols), default, aliases, self.doc(node, path, props), props), path)
+
+    def fixed(self, node: dict[str, Json], path: str, namespace: str) -> AvroType:
+        name = self.define(node, path, namespace)
+        size = self.required(node, "size", path)
+        if type(size) is not int or not 0 <= size <= MAX_FIXED_SIZE:
+            self.messages.fail(f"{path}.size", f"the size of a fixed is a whole number from 0 to {MAX_FIXED_SIZE}")
+        logical = self.logical(node, "fixed", size, path)
+        props = _rest(node, _FIXED_KEYS | consumed(logical))
+        aliases = self.aliases(node, path, name.rpartition(".")[0], props)
+        self.extents[name] = (1, 1)
+        return self.close(Fixed(name, size, logical, aliases, self.doc(node, path, props), props), path)
+
+    # Names
+
+    def define(self, node: dict[str, Json], path: str, namespace: str) -> str:
+        """The full name of a definition that begins."""
+        name = self.required(node, "name", path, str)
+        own = node.get("namespace")
+        if own is not None and not isinstance(own, str):
+            self.messages.fail(f"{path}.namespace", f"a namespace is text, not {json_kind(own)}")
+        full = qualify(name, namespace if own is None else own)
+        self.check_name(full, path, f"{path}.name")
+        if full.rpartition(".")[2] in PRIMITIVES:
+            self.messages.fail(
+                f"{path}.name", f"a type may not have the name of the primitive {full.rpartition('.')[2]}"
+            )
+        if full in self.open or (full in self.names and not self.messages.lenient):
+            self.messages.fail(
+                f"{path}.name", f"the type {full} is defined twice", "use its name after the first definition"
+            )
+        self.open.add(full)
+        self.origins.setdefault(full, path)
+        return full
+
+    def close(self, found: _N, path: str) -> NamedType:
+        """The definition is complete; a second one of the same name has to be the same."""
+        self.open.discard(found.name)
+        earlier = self.names.setdefault(found.name, found)
+        if earlier is not found:
+            if earlier != found:
+                self.messages.fail(f"{path}.name", f"the type {found.name} is defined twice, and differently")
+            self.messages.warn(path, f"the type {found.name} is defined twice")
+        return earlier
+
+    def plain_name(self, item: dict[str, Json], path: str) -> str:
+        name: str = self.required(item, "name", path, str)
+        if not _NAME.match(name):
+            self.bad_name(f"{path}.name", name)
+        return name
+
+    def check_name(self, full: str, namespace_path: str, name_path: str) -> None:
+        namespace, _, short = full.rpartition(".")
+        if not _NAME.match(short):
+            self.bad_name(name_path, short)
+        if namespace and not all(_NAME.match(part) for part in namespace.split(".")):
+            if not all(namespace.split(".")):
+                self.bad_name(namespace_path, full)
+            # Avro Java does not look at namespaces, and names match without them.
+            self.messages.warn(namespace_path, f"the namespace {quote(namespace)} is not made of Avro names")
+
+    def bad_name(self, path: str, name: str) -> None:
+        if not name.rpartition(".")[2]:
+            self.messages.fail(path, "a name is empty")
+        self.messages.tolerate(
+            path,
+            f"{quote(name)} is not an Avro name",
+            "names are made of letters, digits and _, and do not begin with a digit",
+        )
+
+    def aliases(
+        self, node: dict[str, Json], path: str, namespace: str | None, props: dict[str, Json]
+    ) -> tuple[str, ...]:
+        """The aliases, those of a type (which has a namespace) as full names."""
+        names = node.get("aliases")
+        if names is None:
+            return ()
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            self.messages.tolerate(f"{path}.aliases", "aliases are a list of names")
+            props["aliases"] = names
+            return ()
+        found = []
+        for index, name in enumerate(names):
+            at = f"{path}.aliases[{index}]"
+            if namespace is None and not _NAME.match(name):
+                self.bad_name(at, name)
+            elif namespace is not None:
+                name = qualify(name, namespace)
+                self.check_name(name, at, at)
+            found.append(name)
+        return tuple(found)
+
+    # Attributes
+
+    def required(
+        self, node: dict[str, Json], key: str, path: str, of: type[str] | type[list[Json]] | None = None
+    ) -> Any:
+        value = node.get(key)
+        if value is None and key not in node:
+            self.messages.fail(path, f'the attribute "{key}" is missing')
+        if of is not None and not isinstance(value, of):
+            wanted = "text" if of is str else "a list"
+            self.messages.fail(f"{path}.{key}", f'"{key}" has to be {wanted}, not {json_kind(value)}')
+        return value
+
+    def doc(self, node: dict[str, Json], path: str, props: dict[str, Json]) -> str | None:
+        doc = node.get("doc")
+        if doc is None or isinstance(doc, str):
+            return doc
+        self.messages.warn(f"{path}.doc", "a doc that is not text is ignored")
+        props["doc"] = doc
+        return None
+
+    def no_logical(self, node: dict[str, Json], path: str, known: Collection[str]) -> dict[str, Json]:
+        if "logicalType" in node:
+            self.messages.warn(path, f"a logical type is not valid on {node['type']} and is ignored")
+        return _rest(node, known)
+
+    def logical(self, node: dict[str, Json], carrier: str, size: int, path: str) -> Logical | None:
+        logical, reason = logical_type(node, carrier, size)
+        if reason is not None:
+            self.messages.warn(path, f"the logical type {quote(node['logicalType'])} {reason} and is ignored")
+        return logical
+
+    # Bounds
+
+    def extent(self, type_: AvroType) -> tuple[int, int]:
+        """Levels and number of types, with each use of a named type followed."""
+        match type_:
+            case Primitive() | NamedRef():
+                return 1, 1
+            case Record() | Enum() | Fixed():
+                return self.extents[type_.name]
+            case Array() | Map():
+                levels, count = self.extent(type_.items if isinstance(type_, Array) else type_.values)
+                return levels + 1, count + 1
+            case Union():
+                below = [self.extent(branch) for branch in type_.branches]
+                return 1 + max((levels for levels, _ in below), default=0), 1 + sum(count for _, count in below)
+
+    def bound(self, extent: tuple[int, int], path: str) -> tuple[int, int]:
+        if extent[0] > MAX_DEPTH:
+            self.messages.fail(path, f"the types are nested more than {MAX_DEPTH} levels deep")
+        if extent[1] > MAX_TYPES:
+            self.messages.fail(
+                path, f"the schema stands for more than {MAX_TYPES} types once the uses of names are followed"
+            )
+        return extent
+
+    def check_defaults(self, root: AvroType) -> None:
+        from lakeevolve.avro.defaults import check_default
+
+        for type_ in walk(root):
+            if isinstance(type_, Record):
+                for index, field in enumerate(type_.fields):
+                    if field.has_default and (reason := check_default(field.type, field.default)):
+                        at = f"{self.origins[type_.name]}.fields[{index}].default"
+                        self.messages.warn(at, f"the default of {field.name} is not valid: {reason}")
+
+
+# Types that hold no names and no attributes are one object wherever they occur, so that whoever compares schemas finds
+# most fields unchanged at a glance.
+
+
+def _shareable(type_: AvroType) -> bool:
+    return isinstance(type_, Primitive) and not type_.props
+
+
+@functools.lru_cache(4096)
+def _primitive(name: str, logical: Logical | None) -> Primitive:
+    return _PLAIN[name] if logical is None else Primitive(_PLAIN[name].name, logical)
+
+
+@functools.lru_cache(4096)
+def _union(branches: tuple[AvroType, ...]) -> Union:
+    return Union(branches)
+
+
+@functools.lru_cache(4096)
+def _array(items: AvroType) -> Array:
+    return Array(items)
+
+
+@functools.lru_cache(4096)
+def _map(values: AvroType) -> Map:
+    return Map(values)
+
+
+def _rest(node: Mapping[str, Json], known: Collection[str]) -> dict[str, Json]:
+    return {key: value for key, value in node.items() if key not in known}
