@@ -31,12 +31,27 @@ def lists(array: pa.Array) -> tuple[pa.Array, pa.Array]:
     Of a map, the values are structs of key and value. A null list has the length 0 and no values.
     """
     if pa.types.is_map(array.type):
-        entry = pa.struct([array.type.key_field, array.type.item_field])
-        array = array.cast(pa.list_(pa.field("entries", entry, nullable=False)))
+        # Not by keys and items, which pass over an offset of the entries. A cast to fields that allow no null fails
+        # where such a field stands beneath a null.
+        entry = pa.struct([("key", _loose(array.type.key_type)), ("value", _loose(array.type.item_type))])
+        array = array.cast(pa.list_(entry))
     lengths = pc.fill_null(pc.list_value_length(array).cast(pa.int64()), 0)
     zero = pa.array([0], pa.int64())
     offsets = pa.concat_arrays([zero, pc.cumulative_sum(lengths)]) if len(lengths) else zero
     return offsets, array.flatten()
+
+
+def _loose(type_: pa.DataType) -> pa.DataType:
+    """The type with every field nullable."""
+    if pa.types.is_struct(type_):
+        return pa.struct([pa.field(field.name, _loose(field.type)) for field in type_])
+    if pa.types.is_map(type_):
+        return pa.map_(_loose(type_.key_type), _loose(type_.item_type))
+    if pa.types.is_list(type_):
+        return pa.list_(_loose(type_.value_type))
+    if pa.types.is_large_list(type_):
+        return pa.large_list(_loose(type_.value_type))
+    return type_
 
 
 def list_like(type_: pa.DataType, offsets: pa.Array, values: pa.Array, like: pa.Array) -> pa.Array:
