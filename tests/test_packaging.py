@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
@@ -36,7 +37,7 @@ def test_the_readme_has_a_command_for_the_demo_and_one_for_the_tests() -> None:
 @pytest.mark.parametrize("at", [0, 1])
 def test_each_command_does_its_own_set_up_and_needs_no_activated_environment(at: int) -> None:
     words = shlex.split(commands()[at])
-    programs = [words[0], *(after for word, after in zip(words, words[1:], strict=False) if word == "&&")]
+    programs = [words[0], *(after for word, after in itertools.pairwise(words) if word == "&&")]
     assert programs[0] == "python3"
     assert all(program.startswith(".venv/bin/") for program in programs[1:])
     assert words[:4] == ["python3", "-m", "venv", ".venv"]
