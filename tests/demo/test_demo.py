@@ -1,0 +1,138 @@
+"""The demo: its folder is its own, its samples are found, and its story ends with every replay equal."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+from lakeevolve.__main__ import main
+from lakeevolve.config.state import VARIABLE
+from lakeevolve.demo import samples
+from lakeevolve.demo.build import OWN, build, claim
+from lakeevolve.demo.run import Outcome, run
+from lakeevolve.errors import ConfigError, SourceNotFound
+
+ROWS = 400
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, tuple[Outcome, ...]]:
+    """The demo over the first rows of each sample file: its folder, what it printed and what it returned."""
+    root = tmp_path_factory.mktemp("demo") / "lake"
+    output = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        whole = samples.rows
+        patch.setattr(samples, "rows", lambda table, version: whole(table, version).slice(0, ROWS))
+        outcomes = run(root, Console(file=output, width=120))
+    return root, output.getvalue(), outcomes
+
+
+def test_every_step_of_every_table_in_both_formats_replays_equal(
+    told: tuple[Path, str, tuple[Outcome, ...]],
+) -> None:
+    _, _, outcomes = told
+    done = {(each.table.name, each.table.format, each.version) for each in outcomes}
+    assert done == {(t, f, v) for t in samples.TABLES for f in ("iceberg", "delta") for v in samples.EVOLVED}
+    assert all(each.ok for each in outcomes)
+    assert all(each.replay.rows == 3 * ROWS for each in outcomes)
+    assert all(each.applied.version == each.version for each in outcomes)
+
+
+def test_the_plans_take_every_route_that_a_table_can_take_here(
+    told: tuple[Path, str, tuple[Outcome, ...]],
+) -> None:
+    _, _, outcomes = told
+    routes = {step.route for each in outcomes for step in each.plan.steps}
+    assert routes == {"metadata", "backfill", "rewrite"}
+
+
+def test_plans_and_evidence_lie_where_the_demo_says(told: tuple[Path, str, tuple[Outcome, ...]]) -> None:
+    root, output, outcomes = told
+    assert f"plans: {root / 'plans'}" in output
+    for each in outcomes:
+        assert json.loads(each.saved.read_text(encoding="utf-8"))["digest"] == each.plan.digest
+        assert each.applied.evidence is not None
+        assert each.applied.evidence.is_file()
+        assert root / "state" in each.applied.evidence.parents
+
+
+def test_the_refused_change_and_the_forgotten_alias_are_told(told: tuple[Path, str, tuple[Outcome, ...]]) -> None:
+    _, output, _ = told
+    refused = output[output.index("A change that no mode allows") :]
+    assert "weight_kg" in refused
+    assert "warehouse" in refused
+    forgotten = output[output.index("A rename whose alias was forgotten") :]
+    assert '"aliases": ["zip"]' in forgotten
+
+
+def test_the_demo_leaves_the_environment_as_it_was(told: tuple[Path, str, tuple[Outcome, ...]]) -> None:
+    root, _, _ = told
+    assert os.environ.get(VARIABLE) != str(root / "state")
+
+
+def test_a_folder_that_holds_something_else_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(ConfigError, match="not empty"):
+        build(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_the_command_says_in_three_lines_that_a_folder_is_not_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "thesis.txt").write_text("mine")
+    assert main(["demo", str(tmp_path)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert len(captured.err.splitlines()) <= 3
+    assert "not empty" in captured.err
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "demo").write_text("mine")
+    with pytest.raises(ConfigError, match="this is a file"):
+        claim(tmp_path / "demo")
+
+
+def test_an_earlier_demo_is_replaced_and_what_others_put_there_stays(tmp_path: Path) -> None:
+    root = tmp_path / "demo"
+    claim(root)
+    (root / "delta" / "orders").mkdir(parents=True)
+    (root / "notes.txt").write_text("mine")
+    claim(root)
+    assert not (root / "delta").exists()
+    assert (root / "notes.txt").read_text() == "mine"
+    assert (root / OWN).is_file()
+    assert (root / "schemas" / "orders" / "v6.avsc").is_file()
+
+
+def test_an_unwritable_folder_is_told_as_such(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="cannot be written"):
+        claim(tmp_path / "file" / "demo")
+
+
+def test_samples_are_found_in_a_checkout_and_in_an_installed_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(samples.resources, "files", lambda _package: tmp_path)
+    assert (samples.folder() / "orders" / "v1.avsc").is_file()
+    (tmp_path / "sample_tables").mkdir()
+    assert samples.folder() == tmp_path / "sample_tables"
+
+
+def test_missing_samples_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(samples.resources, "files", lambda _package: tmp_path / "nowhere")
+    monkeypatch.setattr(samples, "__file__", str(tmp_path / "a" / "b" / "samples.py"))
+    with pytest.raises(SourceNotFound, match="missing"):
+        samples.folder()
+
+
+def test_sample_rows_are_arrow_tables() -> None:
+    assert isinstance(samples.rows("customers", 3), pa.Table)
