@@ -70,7 +70,7 @@ def build(directory: str | Path, progress: Progress = quiet) -> tuple[DemoTable,
     """
     root = Path(directory)
     claim(root)
-    made = []
+    made: list[DemoTable] = []
     of = len(samples.TABLES) * len(FORMATS) * len(samples.WRITTEN)
     with state_in(root):
         for name in samples.TABLES:
@@ -147,4 +147,4 @@ def _write(root: Path, name: str, format_: Format, uri: str, version: int) -> in
         le.apply(plan, allow=plan.permits)
     rows = samples.rows(name, version)
     format_module.append(uri, rows)
-    return rows.num_rows
+    return int(rows.num_rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeevolve import _api as le
 from lakeevolve.demo import samples
-from lakeevolve.demo.build import FORMATS, DemoTable, build, schema_file, state_in
+from lakeevolve.demo.build import FORMATS, DemoTable, Progress, build, schema_file, state_in
 from lakeevolve.errors import PlanBlocked, PlanError
 from lakeevolve.report.text import counted, diff_text, findings_text, plan_text, replay_text
 
@@ -82,7 +82,7 @@ def run(directory: str | Path, console: Console) -> tuple[Outcome, ...]:
 
 
 def _evolve(
-    console: Console, root: Path, tables: Sequence[DemoTable], version: int, progress: Callable[[str, int, int], None]
+    console: Console, root: Path, tables: Sequence[DemoTable], version: int, progress: Progress
 ) -> Iterator[Outcome]:
     name = tables[0].name
     old, new = schema_file(root, name, version - 1), schema_file(root, name, version)
@@ -103,17 +103,18 @@ def _evolve(
         _say(console, f"$ lakeevolve plan {table.uri} {new} --out {saved}")
         _say(console, _routes(plan), 2)
         _say(console, f"$ lakeevolve apply {saved}{permits}")
-        applied = le.apply(
-            saved,
-            allow=plan.permits,
-            progress=lambda phase, done, of, what=what: progress(f"{what}: {phase}", done, of),
-        )
+        applied = le.apply(saved, allow=plan.permits, progress=_phases(what, progress))
         _say(console, f"version {applied.version}, {counted(applied.rewritten, 'file')} written anew", 2)
         _say(console, f"$ lakeevolve verify {table.uri}")
         progress(f"{what}: verify", 0, 1)
         replay = le.verify(table.uri)
         _say(console, replay_text(replay, table.uri), 2)
         yield Outcome(table, version, plan, saved, applied, replay)
+
+
+def _phases(what: str, progress: Progress) -> Progress:
+    """The progress of an apply, whose phases say nothing of the table that they belong to."""
+    return lambda phase, done, of: progress(f"{what}: {phase}", done, of)
 
 
 def _routes(plan: Plan) -> str:
@@ -208,7 +209,7 @@ def _listed(numbers: Sequence[int]) -> str:
 
 
 @contextmanager
-def _bars() -> Iterator[Callable[[str, int, int], None]]:
+def _bars() -> Iterator[Progress]:
     """One bar on stderr for what is being done; nothing where stderr is no terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
