@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Mapping
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping
 from decimal import Decimal
 from typing import Any, Final
 
@@ -35,7 +36,7 @@ from lakeevolve.model.types import (
 )
 
 #: Records within records that a default may fill before it counts as endless (a recursive type's own default).
-MAX_DEPTH: Final = 100
+MAX_DEPTH: Final = 50
 
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 _DAY: Final = {"time-millis": 86_400_000, "time-micros": 86_400_000_000}
@@ -108,7 +109,7 @@ class _Defaults:
     """One judgement. Verdicts are kept per type and JSON object: unions would try the same pair again and again."""
 
     def __init__(self, names: Mapping[str, NamedType]) -> None:
-        self.names = dict(names)
+        self.names: MutableMapping[str, NamedType] = ChainMap({}, names)  # type: ignore[arg-type]
         self.verdicts: dict[tuple[int, int], str | None] = {}
 
     def check(self, type_: AvroType, default: Json, depth: int) -> str | None:

@@ -11,9 +11,9 @@ from lakeevolve.avro.parse.positions import json_child
 from lakeevolve.model.types import Json
 
 #: JSON arrays and objects within each other. A record takes three per level of types.
-MAX_JSON_DEPTH: Final = 620
+MAX_JSON_DEPTH: Final = 320
 #: JSON values in one schema. Parsed JSON may share objects, and then a few lists can stand for 2**60 values.
-MAX_JSON_VALUES: Final = 3_000_000
+MAX_JSON_VALUES: Final = 1_000_000
 MAX_NUMBER_BITS: Final = 4096
 
 

@@ -21,7 +21,8 @@ class Messages:
 
     def fail(self, path: str, what: str, hint: str | None = None) -> NoReturn:
         line = json_lines(self.text).get(path) if self.text is not None else None
-        self.fail_at(path if line is None else f"{path}, line {line}", what, hint)
+        short = path if len(path) <= 200 else f"{path[:90]} ... {path[-90:]}"
+        self.fail_at(short if line is None else f"{short}, line {line}", what, hint)
 
     def fail_at(self, where: str, what: str, hint: str | None = None) -> NoReturn:
         raise SchemaError(what, where=where if self.source_name is None else f"{self.source_name}: {where}", hint=hint)

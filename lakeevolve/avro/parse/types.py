@@ -32,8 +32,9 @@ from lakeevolve.model.types import (
     kind,
 )
 
-#: Types within types, with each use of a named type followed: far above real schemas, far below Python's own limit.
-MAX_DEPTH: Final = 200
+#: Types within types, with each use of a named type followed: far above real schemas, and low enough that
+#: whatever walks a schema stays clear of Python's recursion limit.
+MAX_DEPTH: Final = 100
 #: Types once each use of a named type is written out: a few lines can stand for 2**60 columns.
 MAX_TYPES: Final = 1_000_000
 MAX_FIXED_SIZE: Final = 2**31 - 1
@@ -212,7 +213,7 @@ class Parser:
             self.messages.warn(path, "a logical type on the field has no effect: it belongs inside the field's type")
         aliases = self.aliases(item, path, None, props)
         order = item.get("order")
-        if order is not None and order not in _ORDERS:
+        if order is not None and not (isinstance(order, str) and order in _ORDERS):
             self.messages.tolerate(f"{path}.order", 'the order of a field is "ascending", "descending" or "ignore"')
             props["order"], order = order, None
         return Field(name, type_, default, self.doc(item, path, props), aliases, order, props)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -12,6 +12,7 @@ from lakeevolve.avro.nodes import (
     Fields,
     FillField,
     FromUnion,
+    Incompatibility,
     Items,
     Keep,
     Node,
@@ -51,7 +52,7 @@ def explain(root: Node) -> tuple[Explanation, ...]:
 def joined(first: tuple[Explanation, ...], second: tuple[Explanation, ...]) -> tuple[Explanation, ...]:
     """The rows of two resolutions of which the second reads what the first gives."""
     given = {row.path: row for row in first if row.action != "skipped"}
-    found: list[Explanation] = [row for row in first if row.action == "skipped"]
+    found: list[Explanation] = []
     for row in second:
         before = None if row.source is None else given.get(row.source, _filled_above(row.source, given))
         if before is None:
@@ -61,7 +62,7 @@ def joined(first: tuple[Explanation, ...], second: tuple[Explanation, ...]) -> t
                 found.append(replace(row, path=before.source, source=before.source))
         else:
             found.append(_both(before, row))
-    return tuple(found)
+    return (*found, *(row for row in first if row.action == "skipped"))
 
 
 def _both(before: Explanation, after: Explanation) -> Explanation:
@@ -92,8 +93,8 @@ def _rows(node: Node, path: str, source: str) -> Iterator[Explanation]:
                 if isinstance(part, FillField):
                     yield _filled(part, here)
                     continue
-                if isinstance(part.node, Fail):
-                    yield Explanation(here, "incompatible", _reasons(part.node))
+                if part.index < 0:
+                    yield Explanation(here, "incompatible", _reasons(_failures(part.node)))
                     continue
                 old = node.writer.fields[part.index].name
                 there = paths.child(source, old)
@@ -147,46 +148,54 @@ def _filled(part: FillField, path: str) -> Explanation:
 
 
 def _read(part: ReadField, old: str, path: str, source: str) -> Explanation:
-    promoted = "; ".join(dict.fromkeys(_promotions(part.node)))
-    if old != part.field.name:
-        detail = f"from {old}" if not promoted else f"from {old}; {promoted}"
-        return Explanation(path, "renamed", detail, source)
-    if promoted:
-        return Explanation(path, "promoted", promoted, source)
-    return Explanation(path, "read", "; ".join(dict.fromkeys(_substitutions(part.node))), source)
+    promoted = tuple(dict.fromkeys(_promotions(part.node)))
+    lost = tuple(_failures(part.node))
+    if not all(fault.value_level for fault in lost):
+        return Explanation(path, "incompatible", _reasons(lost), source)
+    renamed = (f"from {old}",) if old != part.field.name else ()
+    detail = "; ".join((*renamed, *promoted, *dict.fromkeys(_substitutions(part.node))))
+    return Explanation(path, "renamed" if renamed else "promoted" if promoted else "read", detail, source)
+
+
+def _inside(node: Node) -> tuple[Node, ...]:
+    """The nodes of a field's own value: items, values and branches, not the fields of records within it."""
+    match node:
+        case Items() | Values() | ToBranch():
+            return (node.node,)
+        case FromUnion():
+            return node.branches
+    return ()
 
 
 def _promotions(node: Node) -> Iterator[str]:
-    """The conversions of a field's own value, apart from those of records within it."""
-    match node:
-        case Promote():
-            yield f"{describe(node.writer)} to {describe(node.reader)}"
-        case Items() | Values() | ToBranch():
-            yield from _promotions(node.node)
-        case FromUnion():
-            for branch in node.branches:
-                yield from _promotions(branch)
-        case _:
-            return
+    if isinstance(node, Promote):
+        yield f"{describe(node.writer)} to {describe(node.reader)}"
+    for below in _inside(node):
+        yield from _promotions(below)
+
+
+def _failures(node: Node) -> Iterator[Incompatibility]:
+    if isinstance(node, Fail):
+        yield from node.incompatibilities
+    for below in _inside(node):
+        yield from _failures(below)
 
 
 def _substitutions(node: Node) -> Iterator[str]:
-    match node:
-        case Symbols():
-            for symbol, read_as in zip(node.writer.symbols, node.read_as, strict=True):
-                if symbol != read_as:
-                    yield f"{symbol} cannot be read" if read_as is None else f"{symbol} is read as {read_as}"
-        case Items() | Values() | ToBranch():
-            yield from _substitutions(node.node)
-        case FromUnion():
-            for branch in node.branches:
-                yield from _substitutions(branch)
-        case _:
-            return
+    if isinstance(node, Symbols):
+        for symbol, read_as in zip(node.writer.symbols, node.read_as, strict=True):
+            if symbol != read_as:
+                yield f"{symbol} cannot be read" if read_as is None else f"{symbol} is read as {read_as}"
+    if isinstance(node, FromUnion):
+        for branch, below in zip(node.writer.branches, node.branches, strict=True):
+            if isinstance(below, Fail):
+                yield f"{describe(branch)} cannot be read"
+    for below in _inside(node):
+        yield from _substitutions(below)
 
 
-def _reasons(node: Fail) -> str:
-    return "; ".join(f"{fault.kind}: {fault.message}" for fault in node.incompatibilities)
+def _reasons(faults: Iterable[Incompatibility]) -> str:
+    return "; ".join(f"{fault.kind}: {fault.message}" for fault in faults)
 
 
 def _branch(union: Union, index: int, path: str) -> str:

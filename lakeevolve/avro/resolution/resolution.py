@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from lakeevolve.avro.nodes import Incompatibility, Node
 from lakeevolve.avro.resolution.explain import Explanation, explain, joined
 from lakeevolve.avro.resolution.resolver import Resolver
+from lakeevolve.errors import ResolutionError
 from lakeevolve.model.schema import Schema
-
-if TYPE_CHECKING:
-    from typing import TypeVar
-
-    Data = TypeVar("Data")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +57,14 @@ class Resolution:
 
         Raises
         ------
-        ValueError
+        ResolutionError
             *other* reads another schema than this one gives.
         """
         if self.reader != other.writer:
-            raise ValueError("the second resolution does not read what the first one gives")
+            raise ResolutionError(
+                "the second resolution does not read what the first one gives",
+                hint="resolve the second step from the reader schema of the first",
+            )
         return Resolution(
             self.writer,
             other.reader,
