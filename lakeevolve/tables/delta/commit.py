@@ -1,0 +1,343 @@
+"""Committing: every commit is pinned to the version that it was made for and never retried by delta-rs.
+
+A stale overwrite that delta-rs retries loses or corrupts rows that another writer appended (delta-io/delta-rs#3622).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from lakeevolve.errors import CommitConflict, PartlyApplied, TableError
+from lakeevolve.tables import marker
+from lakeevolve.tables.base import MarkerEntry
+from lakeevolve.tables.delta import features
+from lakeevolve.tables.delta.log import Commit, Protocol
+from lakeevolve.tables.delta.raw import relative
+from lakeevolve.tables.delta.stage import DeltaStaged
+from lakeevolve.tables.delta.store import Address, guard
+from lakeevolve.tables.delta.types import (
+    Column,
+    DeltaType,
+    ListOf,
+    MapOf,
+    Struct,
+    column_json,
+    parse_struct,
+    primitives_of,
+    shape,
+    struct_json,
+)
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+#: In the commitInfo of a commit that is one of several: which one.
+STEP: Final = marker.PREFIX + "step"
+#: In the commitInfo of the commit that copies the marker into the table's configuration.
+COPY: Final = marker.PREFIX + "copy"
+
+_NTZ: Final = "timestampNtz"
+#: How often a step is tried anew behind the commits of others, once the first one has landed.
+_TRIES: Final = 10
+
+Progress = Callable[[str], str]
+Step = Callable[["DeltaTable", dict[str, str]], None]
+
+
+def commit(staged: DeltaStaged, entries: Sequence[MarkerEntry], progress: Progress) -> tuple[MarkerEntry, ...]:
+    """Commit what was staged, and return the entries as they were recorded.
+
+    Raises
+    ------
+    CommitConflict
+        Another writer committed first; nothing of ours landed.
+    PartlyApplied
+        Of several commits, not all landed.
+    """
+    if staged.alteration is None:
+        return _overwrite(staged, entries, progress)
+    return _alter(staged, entries, progress)
+
+
+def _overwrite(staged: DeltaStaged, entries: Sequence[MarkerEntry], progress: Progress) -> tuple[MarkerEntry, ...]:
+    from deltalake.transaction import AddAction, RemoveAction
+
+    recorded = _filled(entries, staged.position + 1)
+    actions: list[AddAction | RemoveAction] = [
+        AddAction(
+            relative(add.path, staged.address.uri), add.size, add.partition, add.modified, True, add.stats or "{}"
+        )
+        for add in staged.adds
+    ]
+    struct = _marked_first(staged.metadata.struct, marker.to_properties(recorded))
+
+    def run(table: DeltaTable, properties: dict[str, str]) -> None:
+        table.create_write_transaction(
+            actions,
+            "overwrite",
+            _schema(struct),
+            partition_by=list(staged.metadata.partition_columns),
+            commit_properties=_properties(properties),
+        )
+
+    _once(staged, run, staged.position, marker.to_properties(recorded), recorded, progress)
+    return recorded
+
+
+def _alter(staged: DeltaStaged, entries: Sequence[MarkerEntry], progress: Progress) -> tuple[MarkerEntry, ...]:
+    """Texts first, then everything that changes what readers see in one commit, which carries the marker."""
+    steps = _steps(staged)
+    plan = entries[-1].plan or ""
+    position = staged.position
+    for number, step in enumerate(steps[:-1], start=1):
+        done = {marker.PLAN_DIGEST: plan, STEP: f"{number} of {len(steps)}"}
+        position = _step(staged, step, position, done, number == 1)
+    tries = 1 if len(steps) == 1 else _TRIES
+    for attempt in range(1, tries + 1):
+        recorded = _filled(entries, position + 1)
+        try:
+            _once(staged, steps[-1], position, marker.to_properties(recorded), recorded, progress)
+            return recorded
+        except CommitConflict as conflict:
+            if len(steps) == 1:
+                raise
+            if attempt == tries:
+                raise _stopped(staged) from conflict
+            position = _behind(staged, conflict)
+    raise AssertionError("unreachable")
+
+
+def _steps(staged: DeltaStaged) -> list[Step]:
+    how = staged.alteration
+    assert how is not None
+    steps = [_set_texts(name, texts) for name, texts in how.texts.items()]
+    if how.merge and features.mapped(staged.metadata):
+        steps += [_relax(column.name) for column in how.merge]
+    elif how.merge:
+        steps.append(_add_columns(how.merge))
+    return steps or [_set_properties]
+
+
+def _set_texts(name: str, texts: Mapping[str, str]) -> Step:
+    def run(table: DeltaTable, properties: dict[str, str]) -> None:
+        table.alter.set_column_metadata(name, dict(texts), commit_properties=_properties(properties))
+
+    return run
+
+
+def _relax(name: str) -> Step:
+    def run(table: DeltaTable, properties: dict[str, str]) -> None:
+        table.alter.drop_column_not_null(name, commit_properties=_properties(properties))
+
+    return run
+
+
+def _add_columns(merge: Sequence[Column]) -> Step:
+    from deltalake import Field
+
+    def run(table: DeltaTable, properties: dict[str, str]) -> None:
+        before, held = parse_struct(table.schema().to_json(), ""), table.metadata().configuration
+        mark = {key: text for key, text in properties.items() if held.get(key) != text}
+        fields = [Field.from_json(json.dumps(column_json(c))) for c in _marked_added(merge, before, mark)]
+        table.alter.add_columns(fields, commit_properties=_properties(properties))
+
+    return run
+
+
+def _set_properties(table: DeltaTable, properties: dict[str, str]) -> None:
+    table.alter.set_table_properties(properties, raise_if_not_exists=False, commit_properties=_properties(properties))
+
+
+def _once(
+    staged: DeltaStaged,
+    run: Step,
+    position: int,
+    properties: dict[str, str],
+    entries: Sequence[MarkerEntry],
+    progress: Progress,
+) -> None:
+    """Run the commit that carries the marker. An error after it landed (a checkpoint that failed) is none."""
+    table = staged.address.open(position)
+    try:
+        with guard(staged.address.uri, "the commit failed"):
+            run(table, properties)
+    except CommitConflict:
+        raise
+    except TableError as error:
+        plan = entries[-1].plan
+        if plan is not None and progress(plan) == "done":
+            return
+        if staged.address.open().version() != position:
+            raise CommitConflict(
+                "another writer committed to the table first; nothing was changed", where=staged.address.uri
+            ) from error
+        raise
+
+
+def _step(staged: DeltaStaged, run: Step, position: int, properties: dict[str, str], first: bool) -> int:
+    """Run one of several commits and return the version that it made."""
+    for _ in range(_TRIES):
+        table = staged.address.open(position)
+        try:
+            with guard(staged.address.uri, "the commit failed"):
+                run(table, properties)
+            return position + 1
+        except CommitConflict as conflict:
+            if first:
+                raise
+            position = _behind(staged, conflict)
+    raise _stopped(staged)
+
+
+def _behind(staged: DeltaStaged, conflict: CommitConflict) -> int:
+    """The newest version, if what others committed meanwhile leaves the schema as it is."""
+    table = staged.address.open()
+    with guard(staged.address.uri):
+        struct = parse_struct(table.schema().to_json(), staged.address.uri)
+    how = staged.alteration
+    assert how is not None
+    allowed = {shape(staged.before), shape(how.result)}
+    if shape(struct) not in allowed:
+        raise _stopped(staged) from conflict
+    return table.version()
+
+
+def _stopped(staged: DeltaStaged) -> PartlyApplied:
+    return PartlyApplied(
+        "the commits stopped part-way: other writers keep committing, or changed the schema",
+        where=staged.address.uri,
+        hint="run apply again with --resume when the table is quiet",
+    )
+
+
+def _properties(custom: Mapping[str, str]) -> Any:
+    from deltalake import CommitProperties
+
+    return CommitProperties(custom_metadata=dict(custom), max_commit_retries=0)
+
+
+def _schema(struct: Struct) -> Any:
+    from deltalake import Schema
+
+    return Schema.from_json(json.dumps(struct_json(struct)))
+
+
+def _filled(entries: Sequence[MarkerEntry], version: int) -> tuple[MarkerEntry, ...]:
+    """The entries with the newest one's origin, where it is a new version: the commit that brings it."""
+    newest = entries[-1]
+    if "version" in newest.origin:
+        return tuple(entries)
+    return (*entries[:-1], replace(newest, origin={"version": version}))
+
+
+def _marked_first(struct: Struct, properties: Mapping[str, str]) -> Struct:
+    first, *rest = _unmarked(struct).columns
+    return Struct((replace(first, metadata={**first.metadata, **properties}), *rest))
+
+
+def _unmarked(struct: Struct) -> Struct:
+    return Struct(tuple(_clean(c) for c in struct.columns))
+
+
+def _clean(column: Column) -> Column:
+    """The column without what an earlier marker left on it; the Avro type stays."""
+    kept = {k: v for k, v in column.metadata.items() if not _is_marker(k)}
+    return replace(column, type=_clean_type(column.type), metadata=kept)
+
+
+def _clean_type(type_: DeltaType) -> DeltaType:
+    match type_:
+        case Struct():
+            return _unmarked(type_)
+        case ListOf():
+            return replace(type_, element=_clean_type(type_.element))
+        case MapOf():
+            return replace(type_, value=_clean_type(type_.value))
+    return type_
+
+
+def _is_marker(key: str) -> bool:
+    return key in (marker.VERSION, marker.SCHEMA_DIGEST, marker.PLAN_DIGEST) or key.startswith(marker.ENTRY)
+
+
+def _marked_added(merge: Sequence[Column], before: Struct, properties: Mapping[str, str]) -> list[Column]:
+    """The columns to merge with the marker on the first one that is new, at whatever depth."""
+    left = dict(properties)
+
+    def columns(parts: Iterable[Column], old: Struct | None) -> tuple[Column, ...]:
+        return tuple(column(part, old.column(part.name) if old is not None else None) for part in parts)
+
+    def column(part: Column, old: Column | None) -> Column:
+        if old is None:
+            made = replace(part, metadata={**part.metadata, **left})
+            left.clear()
+            return made
+        return replace(part, type=type_(part.type, old.type))
+
+    def type_(part: DeltaType, old: DeltaType) -> DeltaType:
+        match part, old:
+            case Struct(), Struct():
+                return Struct(columns(part.columns, old))
+            case ListOf(), ListOf():
+                return replace(part, element=type_(part.element, old.element))
+            case MapOf(), MapOf():
+                return replace(part, value=type_(part.value, old.value))
+        return part
+
+    return list(columns(merge, before))
+
+
+def copy_marker(address: Address, entries: Sequence[MarkerEntry]) -> bool:
+    """Copy the marker into the table's configuration, which outlives the log; return whether it is there.
+
+    The marker is complete without the copy, so another writer who keeps getting in between is no error: the next
+    evolution copies everything again.
+    """
+    for _ in range(3):
+        table = address.open()
+        with guard(address.uri):
+            held = table.metadata().configuration
+        wanted = marker.to_properties(entries)
+        missing = {k: v for k, v in wanted.items() if held.get(k) != v}
+        if not missing:
+            return True
+        try:
+            with guard(address.uri, "the marker cannot be copied"):
+                table.alter.set_table_properties(
+                    missing,
+                    raise_if_not_exists=False,
+                    commit_properties=_properties({COPY: str(entries[-1].number)}),
+                )
+            return True
+        except CommitConflict:
+            continue
+    return False
+
+
+def restore(
+    address: Address, version: int, position: int, entries: Sequence[MarkerEntry]
+) -> tuple[MarkerEntry, ...]:
+    recorded = _filled(entries, version + 1)
+    table = address.open()
+    if table.version() != version:
+        raise CommitConflict(
+            "another writer committed to the table first; nothing was changed", where=address.uri, hint="try again"
+        )
+    with guard(address.uri, "the table cannot go back"):
+        table.restore(position, commit_properties=_properties(marker.to_properties(recorded)))
+    return recorded
+
+
+def begun(commits: Iterable[Commit], plan_digest: str) -> bool:
+    """Whether a commit of this plan is in the log that is not its last."""
+    return any(c.properties.get(marker.PLAN_DIGEST) == plan_digest and STEP in c.properties for c in commits)
+
+
+def protocol_after(protocol: Protocol, struct: Struct) -> Protocol:
+    """The protocol that ``add_columns`` leaves: it adds what a local timestamp needs."""
+    if "timestamp_ntz" not in primitives_of(struct) or _NTZ in protocol.writer_features:
+        return protocol
+    return Protocol(3, 7, protocol.reader_features | {_NTZ}, protocol.writer_features | {_NTZ})

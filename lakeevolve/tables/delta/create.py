@@ -1,0 +1,126 @@
+"""Making a Delta table for an Avro schema, and appending rows to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lakeevolve.errors import CommitConflict, TableError
+from lakeevolve.model import path as paths
+from lakeevolve.model.schema import Schema
+from lakeevolve.tables.delta.schema import AVRO_TYPE, avro_metadata, new_column
+from lakeevolve.tables.delta.store import guard, parse_address
+from lakeevolve.tables.delta.types import (
+    Column,
+    Struct,
+    arrow_field,
+    parse_struct,
+    primitives_of,
+    requires,
+    struct_json,
+)
+from lakeevolve.tables.delta.write import laid_out
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def create_table(
+    uri: str,
+    schema: Schema,
+    *,
+    partition_by: Sequence[str] = (),
+    configuration: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> None:
+    """Create an empty Delta table with the columns of an Avro schema.
+
+    Parameters
+    ----------
+    uri:
+        ``delta:PATH``.
+    schema:
+        Its root has to be a record.
+    partition_by:
+        Top-level fields to partition by.
+    configuration:
+        Table properties.
+
+    Raises
+    ------
+    UnsupportedTable
+        A field has no Delta type.
+    TableError
+        There is a table already.
+
+    Examples
+    --------
+    >>> from lakeevolve.avro.parse import parse
+    >>> create_table("delta:lake/orders", parse(open("orders.avsc").read()))  # doctest: +SKIP
+    """
+    from deltalake import DeltaTable, TableFeatures
+    from deltalake import Schema as DeltaSchema
+
+    address = parse_address(uri, storage_options)
+    struct = Struct(tuple(_column(f) for f in schema.fields))
+    local = address.local
+    if local is not None:
+        local.mkdir(parents=True, exist_ok=True)
+    with guard(address.uri, "the table cannot be created"):
+        table = DeltaTable.create(
+            str(local) if local is not None else address.path,
+            DeltaSchema.from_json(json.dumps(struct_json(struct))),
+            mode="error",
+            partition_by=list(partition_by) or None,
+            configuration=dict(configuration) if configuration else None,
+            storage_options=dict(address.options) or None,
+            raise_if_key_not_exists=False,
+        )
+        if "timestamp_ntz" in primitives_of(struct) and requires(struct):
+            # delta-rs raises the protocol for timestampNtz and leaves out what enforces NOT NULL.
+            table.alter.add_feature([TableFeatures.Invariants], allow_protocol_versions_increase=True)
+
+
+def _column(field: Any) -> Column:
+    made = new_column(field, paths.child("", field.name))
+    says = avro_metadata(field)
+    return made if says is None else Column(made.name, made.type, made.nullable, {**made.metadata, AVRO_TYPE: says})
+
+
+def append(uri: str, data: pa.Table, *, storage_options: Mapping[str, str] | None = None) -> None:
+    """Append rows in the canonical Arrow layout; columns that they lack are null.
+
+    Raises
+    ------
+    TableError
+        A column has no place in the table, a value does not fit, or a NOT NULL column would hold a null.
+    CommitConflict
+        The table changed meanwhile.
+    """
+    import pyarrow as pa
+    from deltalake import write_deltalake
+
+    from lakeevolve.tables.delta.table import Table
+
+    address = parse_address(uri, storage_options)
+    table = Table(address)
+    handle = address.open()
+    with guard(address.uri):
+        struct = parse_struct(handle.schema().to_json(), address.uri)
+    unknown = [name for name in data.column_names if struct.column(name) is None]
+    if unknown:
+        raise TableError("the table has no such column", where=f"{address.uri}, {unknown[0]}", hint="evolve it first")
+    types = {f.name: f.type for f in table.schema.fields}
+    schema = pa.schema([arrow_field(c) for c in struct.columns])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in data.to_batches():
+            yield laid_out(batch, struct.columns, types, schema, address.uri)
+
+    reader = pa.RecordBatchReader.from_batches(schema, list(batches()))
+    with guard(address.uri, "the rows cannot be appended"):
+        write_deltalake(handle, reader, mode="append")
+
+
+__all__ = ["CommitConflict", "append", "create_table"]

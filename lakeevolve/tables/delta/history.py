@@ -1,0 +1,204 @@
+"""The versions that a table has had: those its marker names, and those that other tools made since."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from lakeevolve.avro.parse import parse
+from lakeevolve.errors import LakeEvolveError, TableError
+from lakeevolve.model import path as paths
+from lakeevolve.model.schema import Schema
+from lakeevolve.tables import marker
+from lakeevolve.tables.base import Fill, MarkerEntry, Version
+from lakeevolve.tables.delta.log import Commit, Metadata, Snapshot
+from lakeevolve.tables.delta.schema import derive, follow
+from lakeevolve.tables.delta.types import Struct, columns_of, shape
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The versions, oldest first, with the Delta schema in force at each, and the newest one's foreign columns."""
+
+    versions: tuple[Version, ...]
+    structs: tuple[Struct, ...]
+    foreign: tuple[str, ...]
+
+    @property
+    def newest(self) -> Version:
+        return self.versions[-1]
+
+    def at(self, commit: int | None) -> Version | None:
+        """The version in force at a commit; None for a commit that is not known."""
+        if commit is None:
+            return None
+        return next((v for v in reversed(self.versions) if v.commit is None or v.commit <= commit), self.versions[0])
+
+    def struct(self, version: int) -> Struct:
+        return self.structs[version - 1]
+
+
+def marker_entries(snapshot: Snapshot, where: str) -> tuple[MarkerEntry, ...]:
+    """What the table carries about its versions, from all three places.
+
+    commitInfo is written with the evolution itself, and so is the metadata of a column; the copy in the configuration
+    follows, and outlives the log. Where they differ (a table that went back and evolved anew), the newest commit wins.
+    """
+    found: dict[int, MarkerEntry] = {}
+    sources: list[Mapping[str, Any]] = [c.metadata for c in columns_of(snapshot.metadata.struct)]
+    sources.append(snapshot.metadata.configuration)
+    sources.extend(c.properties for c in snapshot.commits)
+    for source in sources:
+        if any(key.startswith(marker.ENTRY) for key in source):
+            found.update((e.number, e) for e in marker.from_properties(source, where))
+    numbers = sorted(found)
+    if numbers != list(range(1, len(numbers) + 1)):
+        raise TableError(
+            "the table's marker lacks a version",
+            where=where,
+            hint="restore the lakeevolve.* table properties from an earlier version of the table's metadata",
+        )
+    return tuple(found[n] for n in numbers)
+
+
+def build(snapshot: Snapshot, *, name: str, where: str, hint: Schema | None = None) -> View:
+    """Every version that the table has had."""
+    entries = marker_entries(snapshot, where)
+    changes = [c for c in snapshot.commits if c.metadata is not None]
+    times = {c.version: c.at for c in snapshot.commits}
+    if entries:
+        history = _from_marker(entries, changes, times, where)
+        recorded = _recorded(snapshot, entries[-1].number)
+    else:
+        first = changes[0]
+        struct = _metadata(first).struct
+        derived = derive(struct, name=name, hint=hint)
+        version = Version(1, derived.schema, derived=True, at=first.at if snapshot.complete else None)
+        history = _History([version], [struct], set(derived.foreign))
+        recorded = first.version
+    history.struct = _in_force(changes, recorded) or history.structs[-1]
+    if entries:
+        owned = {f.name for f in history.versions[-1].schema.fields}
+        history.foreign = {c.name for c in history.struct.columns} - owned
+    for commit in changes:
+        if commit.version > recorded:
+            history.take(commit, name, hint if not entries else None)
+    owned = {f.name for f in history.versions[-1].schema.fields}
+    foreign = tuple(c.name for c in snapshot.metadata.struct.columns if c.name not in owned)
+    return View(tuple(history.versions), tuple(history.structs), foreign)
+
+
+@dataclass(slots=True)
+class _History:
+    versions: list[Version]
+    structs: list[Struct]
+    foreign: set[str]
+    struct: Struct | None = None
+
+    def take(self, commit: Commit, name: str, hint: Schema | None) -> None:
+        """Follow one change of the metadata that no marker covers."""
+        struct, before, newest = _metadata(commit).struct, self.struct, self.versions[-1]
+        assert before is not None
+        self.struct = struct
+        if commit.restored is not None:
+            back = self._at(commit.restored)
+            if back is not None and back.schema != newest.schema:
+                self._append(Version(newest.number + 1, back.schema, derived=True, commit=commit.version), commit)
+            return
+        if shape(struct) == shape(before):
+            self.structs[-1] = struct
+            return
+        derived = derive(
+            struct, name=name, hint=hint or newest.schema, foreign=self.foreign, follow=hint is None
+        )
+        self.foreign |= set(derived.foreign)
+        if derived.schema == newest.schema:
+            self.structs[-1] = struct
+            return
+        how = follow(before, struct)
+        inner = {c.name for c in struct.columns} - set(derived.foreign)
+        fills: dict[str, Fill] = {path: "null" for path in how.added if _top(path, inner)}
+        self._append(
+            Version(
+                newest.number + 1,
+                derived.schema,
+                fills=fills,
+                renames={new: old for new, old in how.renames.items() if _top(new, inner)},
+                fresh=frozenset(path for path in how.fresh if _top(path, inner)),
+                derived=True,
+                commit=commit.version,
+            ),
+            commit,
+        )
+
+    def _append(self, version: Version, commit: Commit) -> None:
+        self.versions.append(replace(version, at=commit.at))
+        self.structs.append(_metadata(commit).struct)
+
+    def _at(self, commit: int) -> Version | None:
+        return next((v for v in reversed(self.versions) if v.commit is None or v.commit <= commit), None)
+
+
+def _top(path: str, names: set[str]) -> bool:
+    return paths.parts(path)[0] in names
+
+
+def _metadata(commit: Commit) -> Metadata:
+    assert commit.metadata is not None
+    return commit.metadata
+
+
+def _from_marker(
+    entries: tuple[MarkerEntry, ...], changes: list[Commit], times: Mapping[int, datetime | None], where: str
+) -> _History:
+    versions = []
+    structs = []
+    for entry in entries:
+        commit = entry.origin.get("version")
+        try:
+            schema = parse(entry.schema, lenient=True)
+        except LakeEvolveError as error:
+            raise TableError(
+                f"the schema of version {entry.number} in the table's marker cannot be read",
+                where=where,
+                hint="restore the lakeevolve.* table properties from an earlier version of the table's metadata",
+            ) from error
+        versions.append(
+            Version(
+                entry.number,
+                schema,
+                plan=entry.plan,
+                fills=dict(entry.fills),
+                renames=dict(entry.renames),
+                fresh=entry.fresh,
+                routes=dict(entry.routes),
+                derived=entry.plan is None,
+                commit=commit,
+                at=times.get(commit) if commit is not None else None,
+            )
+        )
+        structs.append(_in_force(changes, commit) or _metadata(changes[0]).struct)
+    return _History(versions, structs, set())
+
+
+def _in_force(changes: list[Commit], commit: int | None) -> Struct | None:
+    """The Delta schema in force at a commit; None where the log does not reach back so far."""
+    found = [_metadata(c).struct for c in changes if commit is not None and c.version <= commit]
+    return found[-1] if found else None
+
+
+def _recorded(snapshot: Snapshot, newest: int) -> int:
+    """The commit that brought the newest version's marker, or the first one known to hold it."""
+    key = f"{marker.ENTRY}{newest}"
+    for commit in reversed(snapshot.commits):
+        if key in commit.properties:
+            return commit.version
+    for commit in snapshot.commits:
+        held = commit.metadata
+        if held is not None and (
+            key in held.configuration or any(key in c.metadata for c in columns_of(held.struct))
+        ):
+            return commit.version
+    return snapshot.version

@@ -1,0 +1,98 @@
+"""Questions that only the data files answer: which version an old file is of, and whether a symbol is in use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakeevolve.model import path as paths
+from lakeevolve.model.schema import Schema
+from lakeevolve.tables.delta.history import View
+from lakeevolve.tables.delta.log import Metadata
+from lakeevolve.tables.delta.project import restrict
+from lakeevolve.tables.delta.types import DeltaType, ListOf, MapOf, Struct
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakeevolve.tables.delta.table import Table
+
+
+def infer_version(view: View, footer: pa.Schema, oldest: int, metadata: Metadata) -> int:
+    """The version that a file was written for, when the log no longer says which commit added it.
+
+    Of the versions in force when the log began, the one whose columns are most like the file's; the newest of equals.
+    """
+    import pyarrow as pa
+
+    have = frozenset(_arrow_leaves(pa.struct(list(footer)), ()))
+    partition = frozenset(metadata.partition_columns)
+    best, distance = 1, -1
+    for version in view.versions:
+        if version.commit is not None and version.commit > oldest:
+            break
+        owned = restrict(view.struct(version.number), version.schema.root, "")
+        expected = {leaf for leaf in _leaves(owned, ()) if leaf[0] not in partition}
+        found = len(have ^ expected)
+        if distance < 0 or found <= distance:
+            best, distance = version.number, found
+    return best
+
+
+def _leaves(type_: DeltaType, at: tuple[str, ...]) -> list[tuple[str, ...]]:
+    match type_:
+        case Struct():
+            return [leaf for c in type_.columns for leaf in _leaves(c.type, (*at, c.physical))]
+        case ListOf():
+            return _leaves(type_.element, (*at, paths.ITEMS))
+        case MapOf():
+            return _leaves(type_.value, (*at, paths.VALUES))
+    return [at]
+
+
+def _arrow_leaves(type_: pa.DataType, at: tuple[str, ...]) -> list[tuple[str, ...]]:
+    import pyarrow as pa
+
+    if pa.types.is_struct(type_):
+        return [leaf for f in type_ for leaf in _arrow_leaves(f.type, (*at, f.name))]
+    if pa.types.is_map(type_):
+        return _arrow_leaves(type_.item_type, (*at, paths.VALUES))
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        return _arrow_leaves(type_.value_type, (*at, paths.ITEMS))
+    return [at]
+
+
+def uses_symbol(table: Table, path: str, symbol: str, hint: Schema) -> bool:
+    """Whether any live row holds the symbol at a path of the newest version."""
+    return any(
+        _holds(batch.column(batch.schema.get_field_index(top)), rest, symbol)
+        for top, rest in [_split(path)]
+        for file in table.files(hint=hint)
+        for batch in table.raw(file, hint)
+        if batch.schema.get_field_index(top) >= 0
+    )
+
+
+def _split(path: str) -> tuple[str, tuple[str, ...]]:
+    parts = paths.parts(path)
+    return parts[0], parts[1:]
+
+
+def _holds(array: pa.Array, parts: tuple[str, ...], symbol: str) -> bool:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from lakeevolve.avro.arrow import nested
+
+    for part in parts:
+        if part == paths.ITEMS:
+            array = nested.lists(array)[1]
+        elif part == paths.VALUES:
+            array = nested.fields(nested.lists(array)[1])[1]
+        else:
+            index = array.type.get_field_index(part[1:-1] if part.startswith("<") else part)
+            if index < 0:
+                return False  # a file of a version that had no such field yet
+            array = nested.fields(array)[index]
+    if not pa.types.is_string(array.type):
+        return False
+    return bool(pc.any(pc.equal(array, symbol)).as_py())

@@ -1,0 +1,205 @@
+"""What the table's own reader (delta-rs with DataFusion) gives, for the live table and for one that is to be."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+from lakeevolve.errors import TableError, UnsupportedTable
+from lakeevolve.model import path as paths
+from lakeevolve.model.find import find_type
+from lakeevolve.model.schema import Schema
+from lakeevolve.model.types import AvroType, Fixed, Primitive, without_null
+from lakeevolve.tables.base import Predicate
+from lakeevolve.tables.delta.log import Add, Metadata, Protocol
+from lakeevolve.tables.delta.project import align, canonical, positions
+from lakeevolve.tables.delta.raw import Layout, absolute_vector
+from lakeevolve.tables.delta.schema import delta_type
+from lakeevolve.tables.delta.store import Address, guard
+from lakeevolve.tables.delta.types import Struct, decimal_of, struct_json
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import DeltaTable
+
+
+def read_table(table: DeltaTable, layout: Layout, condition: str | None = None) -> Iterator[pa.RecordBatch]:
+    """The rows that delta-rs gives, in no particular order, laid out as asked."""
+    import pyarrow as pa
+
+    columns, schema = layout.columns(), layout.schema()
+    with guard(layout.where, "delta-rs cannot read the table"):
+        reader = pa.RecordBatchReader.from_stream(table.scan(predicate=condition))
+        have = list(reader.schema)
+        place = positions(Struct(tuple(c for c, _ in columns)), have, "name")
+        for batch in reader:
+            arrays = []
+            for (column, avro), target in zip(columns, schema.types, strict=True):
+                at = place[column.name]
+                array = pa.nulls(batch.num_rows) if at is None else align(batch.column(at), column.type, "name")
+                made = canonical(array, column, avro, paths.child("", column.name), layout.where)
+                arrays.append(made if made.type == target else made.cast(target))
+            if batch.num_rows:
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+#: The only table properties that say how to read.
+_MAPPING: Final = "delta.columnMapping."
+
+
+@dataclass(slots=True)
+class Scratch:
+    """A log of its own in a temporary folder, whose files are those of a table; see :func:`scratch`."""
+
+    folder: Path
+
+    def open(self) -> DeltaTable:
+        from deltalake import DeltaTable
+
+        with guard(str(self.folder), "the scratch log cannot be opened"):
+            return DeltaTable(str(self.folder))
+
+    def close(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def scratch(address: Address, protocol: Protocol, metadata: Metadata, adds: Iterable[Add]) -> Scratch:
+    """A table that nobody sees: the given schema over files that stay where they are.
+
+    Raises ``UnsupportedTable`` for a table that is not on a local disk.
+    """
+    if address.local is None:
+        raise UnsupportedTable(
+            "a table in an object store cannot be read file by file",
+            where=address.uri,
+            hint="read it whole, or work on a local copy",
+        )
+    folder = Path(tempfile.mkdtemp(prefix="lakeevolve-"))
+    made = Scratch(folder)
+    try:
+        log = folder / "_delta_log"
+        log.mkdir()
+        with (log / f"{0:020d}.json").open("w") as stream:
+            for action in _actions(address, protocol, metadata, adds):
+                stream.write(json.dumps(action, separators=(",", ":")) + "\n")
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def _actions(
+    address: Address, protocol: Protocol, metadata: Metadata, adds: Iterable[Add]
+) -> Iterator[dict[str, Any]]:
+    yield {"protocol": protocol.to_json()}
+    yield {
+        "metaData": {
+            "id": metadata.id,
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": json.dumps(struct_json(metadata.struct)),
+            "partitionColumns": list(metadata.partition_columns),
+            "configuration": {k: v for k, v in metadata.configuration.items() if k.startswith(_MAPPING)},
+            "createdTime": metadata.created or 0,
+        }
+    }
+    for add in adds:
+        vector = absolute_vector(add.vector, address.root) if add.vector else None
+        absolute = add.path if "://" in add.path else address.root + add.path
+        yield {"add": replace(add, path=absolute, vector=vector).to_json()}
+
+
+def sql(predicate: Predicate, schema: Schema, where: str) -> str:
+    """A predicate as DataFusion SQL.
+
+    Raises ``TableError`` for a path that no column of the schema has, or that leads into a list or a map.
+    """
+    type_ = find_type(schema.root, predicate.path)
+    parts = paths.parts(predicate.path)
+    if type_ is None or not parts or paths.ITEMS in parts or paths.VALUES in parts:
+        raise TableError(
+            "no filter can be put on this path",
+            where=f"{where}, {predicate.path or '$'}",
+            hint="filter on a column that is in no list or map",
+        )
+    column = identifier(parts[0])
+    for part in parts[1:]:
+        column += f"[{_text(part[1:-1] if part.startswith('<') else part)}]"
+    match predicate.op:
+        case "is null":
+            return f"{column} IS NULL"
+        case "in":
+            return f"{column} IN ({', '.join(_literal(v, type_) for v in predicate.value)})"
+        case _:
+            return f"{column} {predicate.op} {_literal(predicate.value, type_)}"
+
+
+def identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+_CASTS: Final = {
+    "integer": "Int32",
+    "long": "Int64",
+    "float": "Float32",
+    "double": "Float64",
+    "timestamp": 'Timestamp(Microsecond, Some("UTC"))',
+    "timestamp_ntz": "Timestamp(Microsecond, None)",
+}
+
+
+def _literal(value: Any, type_: AvroType) -> str:
+    bare = without_null(type_)
+    kind = delta_type(bare)
+    if not isinstance(kind, str):
+        raise TableError("only leaf columns can be compared", hint="filter on a field of the struct")
+    if value is None:
+        return "NULL"
+    if kind == "boolean":
+        return "TRUE" if value else "FALSE"
+    if kind == "binary":
+        return f"X'{bytes(value).hex()}'"
+    if kind == "date":
+        return f"arrow_cast({_text(_day(value))}, 'Date32')"
+    decimal = decimal_of(kind)
+    if decimal is not None:
+        return f"arrow_cast({_text(format(Decimal(value), 'f'))}, 'Decimal128({decimal[0]}, {decimal[1]})')"
+    if kind == "string":
+        return _text(_uuid(value) if _is_uuid(bare) else str(value))
+    return f"arrow_cast({_text(_number(value, kind, bare))}, '{_CASTS[kind]}')"
+
+
+def _number(value: Any, kind: str, type_: AvroType) -> str:
+    if kind in ("timestamp", "timestamp_ntz"):
+        if kind == "timestamp" and isinstance(value, datetime) and value.tzinfo is not None:
+            value = value.astimezone(UTC)
+        return str(value.replace(tzinfo=None).isoformat()) + ("Z" if kind == "timestamp" else "")
+    if isinstance(value, time):
+        micros = ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond
+        millis = isinstance(type_, Primitive) and type_.logical is not None and type_.logical.name == "time-millis"
+        return str(micros // 1000 if millis else micros)
+    return repr(float(value)) if kind in ("float", "double") else str(int(value))
+
+
+def _day(value: Any) -> str:
+    day = value.date() if isinstance(value, datetime) else value
+    return day.isoformat() if isinstance(day, date) else str(day)
+
+
+def _is_uuid(type_: AvroType) -> bool:
+    return isinstance(type_, (Primitive, Fixed)) and type_.logical is not None and type_.logical.name == "uuid"
+
+
+def _uuid(value: Any) -> str:
+    return str(UUID(bytes=bytes(value))) if isinstance(value, (bytes, bytearray)) else str(value)

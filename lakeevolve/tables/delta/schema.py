@@ -1,0 +1,417 @@
+"""Between Avro and Delta: what a Delta schema is in Avro, and which Delta type an Avro type becomes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from lakeevolve.avro.parse import parse
+from lakeevolve.errors import SchemaError, UnsupportedTable
+from lakeevolve.model import path as paths
+from lakeevolve.model.digest import canonical_json, type_json
+from lakeevolve.model.schema import Schema
+from lakeevolve.model.types import (
+    NO_DEFAULT,
+    NULL,
+    Array,
+    AvroType,
+    Enum,
+    Field,
+    Fixed,
+    Logical,
+    Map,
+    NamedRef,
+    NamedType,
+    Primitive,
+    Record,
+    Union,
+    branch_names,
+    is_null,
+    is_optional,
+    without_null,
+)
+from lakeevolve.tables.delta.types import COMMENT, Column, DeltaType, ListOf, MapOf, Struct, decimal_of
+
+#: Column metadata that holds the Avro type of a column whose Delta type says less (enum, fixed, uuid, union, ...).
+AVRO_TYPE: Final = "lakeevolve.type"
+
+_TO_DELTA: Final = {
+    "boolean": "boolean",
+    "int": "integer",
+    "long": "long",
+    "float": "float",
+    "double": "double",
+    "bytes": "binary",
+    "string": "string",
+}
+_FROM_DELTA: Final[Mapping[str, Primitive]] = {
+    "boolean": Primitive("boolean"),
+    "integer": Primitive("int"),
+    "long": Primitive("long"),
+    "float": Primitive("float"),
+    "double": Primitive("double"),
+    "binary": Primitive("bytes"),
+    "string": Primitive("string"),
+    "date": Primitive("int", Logical("date")),
+    "timestamp": Primitive("long", Logical("timestamp-micros")),
+    "timestamp_ntz": Primitive("long", Logical("local-timestamp-micros")),
+}
+_LOGICAL: Final = {
+    "date": "date",
+    "timestamp-millis": "timestamp",
+    "timestamp-micros": "timestamp",
+    "local-timestamp-millis": "timestamp_ntz",
+    "local-timestamp-micros": "timestamp_ntz",
+    "uuid": "string",
+}
+#: What Delta holds of a decimal.
+MAX_PRECISION: Final = 38
+
+
+def nullable(type_: AvroType) -> bool:
+    """Whether Avro allows null where this type stands."""
+    return is_null(type_) or (isinstance(type_, Union) and type_.nullable)
+
+
+def delta_type(type_: AvroType, path: str = paths.ROOT) -> DeltaType:
+    """The Delta type that holds values of an Avro type; nullable exactly where Avro allows null.
+
+    Raises ``UnsupportedTable`` for what Delta cannot hold, with the path.
+    """
+    match type_:
+        case Primitive() | Fixed():
+            return _leaf(type_, path)
+        case Enum():
+            return "string"
+        case Array():
+            return ListOf(delta_type(type_.items, paths.items(path)), nullable(type_.items))
+        case Map():
+            return MapOf("string", delta_type(type_.values, paths.values(path)), nullable(type_.values))
+        case Record():
+            if not type_.fields:
+                raise _no_delta("a record without fields", path, "give the record a field")
+            return Struct(tuple(new_column(f, paths.child(path, f.name)) for f in type_.fields))
+        case Union():
+            if type_.optional:
+                return delta_type(without_null(type_), path)
+            if not type_.values:
+                raise _no_delta("a union without a branch other than null", path, "give the field a type")
+            return Struct(
+                tuple(
+                    Column(name, delta_type(branch, paths.branch(path, name)))
+                    for name, branch in zip(branch_names(type_), type_.values, strict=True)
+                )
+            )
+        case NamedRef():
+            raise _no_delta("a recursive type", path, "store the part that recurs as bytes or string")
+
+
+def _leaf(type_: Primitive | Fixed, path: str) -> str:
+    logical = type_.logical
+    if logical is not None and logical.name in _LOGICAL:
+        return _LOGICAL[logical.name]
+    if logical is not None and logical.name == "decimal":
+        if (logical.precision or 0) > MAX_PRECISION:
+            raise _no_delta(f"{logical}", path, f"use a precision of at most {MAX_PRECISION} digits")
+        return f"decimal({logical.precision},{logical.scale or 0})"
+    if logical is not None and logical.name.endswith("timestamp-nanos"):
+        raise _no_delta(
+            logical.name, path, f"use {logical.name.replace('nanos', 'micros')}: Delta counts microseconds"
+        )
+    if isinstance(type_, Fixed):
+        return "binary"
+    if type_.name == "null":
+        raise _no_delta("null alone", path, "drop the field or give it a type")
+    return _TO_DELTA[type_.name]
+
+
+def _no_delta(what: str, path: str, hint: str) -> UnsupportedTable:
+    return UnsupportedTable(f"Delta has no type for {what}", where=path or "$", hint=hint)
+
+
+def new_column(field: Field, path: str, *, lenient: bool = False) -> Column:
+    """The column of a field that the table does not have yet; ``lenient`` makes it optional whatever its type."""
+    metadata = {} if field.doc is None else {COMMENT: field.doc}
+    return Column(field.name, delta_type(field.type, path), lenient or nullable(field.type), metadata)
+
+
+def avro_metadata(field: Field) -> str | None:
+    """The value of :data:`AVRO_TYPE` for a top-level field; None where the Delta type says it all."""
+    return canonical_json(type_json(field.type)) if _says_more(field.type) else None
+
+
+def _says_more(type_: AvroType) -> bool:
+    match type_:
+        case Primitive():
+            return type_ not in _FROM_DELTA.values() and not (
+                type_.name == "bytes" and type_.logical is not None and type_.logical.name == "decimal"
+            )
+        case Array():
+            return _says_more(type_.items)
+        case Map():
+            return _says_more(type_.values)
+        case Record():
+            return any(_says_more(f.type) for f in type_.fields)
+        case Union() if type_.optional:
+            return _says_more(without_null(type_))
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A schema read off a table. ``foreign`` are the top-level columns that it leaves out."""
+
+    schema: Schema
+    foreign: tuple[str, ...]
+
+
+def derive(
+    struct: Struct,
+    *,
+    name: str,
+    hint: Schema | None = None,
+    renames: Mapping[str, str] | None = None,
+    foreign: Collection[str] = (),
+    follow: bool = False,
+) -> Derived:
+    """The Avro schema that a Delta schema amounts to.
+
+    Parameters
+    ----------
+    struct:
+        The table's schema.
+    name:
+        The record's name where there is no hint.
+    hint, renames:
+        As in :meth:`lakeevolve.tables.base.Table.derived`.
+    foreign:
+        Top-level columns to leave out whatever their names.
+    follow:
+        Whether the hint is the schema just before: then its order of fields stays, since Delta finds fields by name.
+    """
+    root = hint.root if hint is not None and isinstance(hint.root, Record) else None
+    return _Derivation(dict(renames or {}), follow).run(struct, root, name, foreign)
+
+
+@dataclass(slots=True)
+class _Derivation:
+    renames: dict[str, str]
+    follow: bool
+    names: dict[str, NamedType] = field(default_factory=dict)
+
+    def run(self, struct: Struct, hint: Record | None, name: str, foreign: Collection[str]) -> Derived:
+        left = []
+        kept = []
+        for column in struct.columns:
+            unmatched = hint is not None and self._match(column, struct, hint, "", "") is None
+            if column.name in foreign or (unmatched and column.name.startswith("_")) or _opaque(column.type):
+                left.append(column.name)
+            else:
+                kept.append(column)
+        root, _ = self._record(Struct(tuple(kept)), hint, _avro_name(name), "", "")
+        return Derived(Schema(root), tuple(left))
+
+    def _match(self, column: Column, struct: Struct, hint: Record, at: str, hint_at: str) -> Field | None:
+        """The hint's field for a column: by name, as the renames say, or by alias."""
+        here = paths.child(at, column.name)
+        for candidate in hint.fields:
+            if self.renames.get(paths.child(hint_at, candidate.name)) == here:
+                return candidate
+        found = hint.field(column.name)
+        if found is not None:
+            return found if paths.child(hint_at, column.name) not in self.renames else None
+        for candidate in hint.fields:
+            if column.name in candidate.aliases and struct.column(candidate.name) is None:
+                return candidate
+        return None
+
+    def _record(self, struct: Struct, hint: Record | None, name: str, at: str, hint_at: str) -> tuple[Record, bool]:
+        exact = hint is not None
+        made: list[tuple[int, Field]] = []
+        for position, column in enumerate(struct.columns):
+            match = self._match(column, struct, hint, at, hint_at) if hint is not None else None
+            own = self._own_type(column) if at == paths.ROOT and not self.follow else None
+            wanted = own or (match.type if match is not None else None)
+            type_, fits = self._type(
+                column.type,
+                column.nullable,
+                wanted,
+                paths.child(at, column.name),
+                paths.child(hint_at, match.name if match is not None else column.name),
+            )
+            if match is None or hint is None:
+                exact = False
+                made.append((len(hint.fields) + position if hint else position, self._plain(column, type_)))
+                continue
+            renamed = match.name != column.name
+            exact = exact and fits and not renamed
+            default = match.default if fits and (own is None or own == match.type) else NO_DEFAULT
+            aliases = () if renamed else match.aliases
+            order = hint.fields.index(match) if self.follow else position
+            made.append((order, replace(match, name=column.name, type=type_, default=default, aliases=aliases)))
+        fields = tuple(f for _, f in sorted(made, key=lambda pair: pair[0]))
+        exact = exact and hint is not None and len(fields) == len(hint.fields)
+        record = replace(hint, fields=fields) if hint is not None else Record(name, fields)
+        named = self._register(record)
+        assert isinstance(named, Record)
+        return named, exact
+
+    def _own_type(self, column: Column) -> AvroType | None:
+        """The Avro type that the column itself carries, where its Delta type still is what that amounts to."""
+        text = column.metadata.get(AVRO_TYPE)
+        if not isinstance(text, str):
+            return None
+        try:
+            fields = [{"name": "value", "type": json.loads(text)}]
+            own = parse({"type": "record", "name": "column", "fields": fields}).fields[0].type
+        except (ValueError, SchemaError):
+            return None  # another tool's doing: the Delta type alone still says how to read
+        _, fits = _Derivation({}, follow=False)._type(column.type, column.nullable, own, "", "")
+        return own if fits else None
+
+    def _plain(self, column: Column, type_: AvroType) -> Field:
+        comment = column.metadata.get(COMMENT)
+        return Field(column.name, type_, doc=str(comment) if comment else None)
+
+    def _type(
+        self, type_: DeltaType, optional: bool, hint: AvroType | None, at: str, hint_at: str
+    ) -> tuple[AvroType, bool]:
+        bare = without_null(hint) if hint is not None else None
+        found, fits = self._bare(type_, bare, at, hint_at)
+        if isinstance(found, Union):  # a real union, which the hint gave
+            if found.nullable and not optional:
+                return Union(found.values), False
+            return found, fits
+        if hint is None:
+            return (Union((NULL, found)), False) if optional else (found, False)
+        if not optional:
+            return found, fits and not nullable(hint)
+        if not nullable(hint):
+            return found, fits
+        first = not isinstance(hint, Union) or hint.null_first
+        return Union((NULL, found) if first else (found, NULL)), fits and is_optional(hint)
+
+    def _bare(self, type_: DeltaType, hint: AvroType | None, at: str, hint_at: str) -> tuple[AvroType, bool]:
+        match type_:
+            case Struct():
+                if isinstance(hint, Union):
+                    if self._is_union(type_, hint, at, hint_at):
+                        return hint, True
+                    hint = None
+                record = hint if isinstance(hint, Record) else None
+                return self._record(type_, record, _avro_name(at), at, hint_at)
+            case ListOf():
+                below = hint.items if isinstance(hint, Array) else None
+                items, fits = self._type(
+                    type_.element, type_.contains_null, below, paths.items(at), paths.items(hint_at)
+                )
+                return Array(items, hint.props if isinstance(hint, Array) else {}), fits
+            case MapOf():
+                below = hint.values if isinstance(hint, Map) else None
+                values, fits = self._type(
+                    type_.value, type_.contains_null, below, paths.values(at), paths.values(hint_at)
+                )
+                return Map(values, hint.props if isinstance(hint, Map) else {}), fits
+        if isinstance(hint, (Primitive, Fixed, Enum)) and not is_null(hint) and _fits(hint, type_):
+            return (hint if isinstance(hint, Primitive) else self._register(hint)), True
+        decimal = decimal_of(type_)
+        if decimal is not None:
+            return Primitive("bytes", Logical("decimal", *decimal)), False
+        if type_ == "decimal":
+            return Primitive("bytes", Logical("decimal", 10, 0)), False
+        return _FROM_DELTA[type_], False
+
+    def _is_union(self, struct: Struct, hint: Union, at: str, hint_at: str) -> bool:
+        """Whether a struct is the union that the hint says, branch for branch."""
+        names = branch_names(hint)
+        if {c.name for c in struct.columns} != set(names) or len(struct.columns) != len(names):
+            return False
+        for name, branch in zip(names, hint.values, strict=True):
+            column = struct.column(name)
+            if column is None or not column.nullable:
+                return False
+            probe = _Derivation(self.renames, self.follow)
+            found, fits = probe._bare(
+                column.type, branch, paths.branch(at, name), paths.branch(hint_at, name)
+            )
+            if not fits or type_json(found) != type_json(branch):
+                return False
+        return True
+
+    def _register(self, type_: NamedType) -> NamedType:
+        """The type under its own name, or under another where that name already stands for something else."""
+        name, number = type_.name, 1
+        while name in self.names and self.names[name] != replace(type_, name=name):
+            number += 1
+            name = f"{type_.name}_{number}"
+        return self.names.setdefault(name, replace(type_, name=name))
+
+
+def _fits(hint: Primitive | Fixed | Enum, type_: DeltaType) -> bool:
+    try:
+        return delta_type(hint) == type_
+    except UnsupportedTable:
+        return False
+
+
+def _opaque(type_: DeltaType) -> bool:
+    """Whether Avro has no type for what stands here, or for something beneath it."""
+    match type_:
+        case Struct():
+            return not type_.columns or any(_opaque(c.type) for c in type_.columns)
+        case ListOf():
+            return _opaque(type_.element)
+        case MapOf():
+            return type_.key != "string" or _opaque(type_.value)
+    return type_ not in _FROM_DELTA and type_ != "decimal" and decimal_of(type_) is None
+
+
+def _avro_name(text: str) -> str:
+    plain = re.sub(r"[^A-Za-z0-9_]+", "_", text.replace("[]", "_item").replace("{}", "_value")).strip("_")
+    return plain if re.match(r"[A-Za-z_]", plain) else f"r_{plain}"
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """How a schema follows from the one before where the columns say more than the names."""
+
+    renames: Mapping[str, str]
+    fresh: frozenset[str]
+    added: tuple[str, ...]
+
+
+def follow(old: Struct, new: Struct) -> Following:
+    """Match the columns of two schemas of one table, by physical name."""
+    renames: dict[str, str] = {}
+    fresh: set[str] = set()
+    added: list[str] = []
+
+    def structs(old: Struct, new: Struct, old_at: str, new_at: str) -> None:
+        before = {c.physical: c for c in old.columns}
+        for column in new.columns:
+            here = paths.child(new_at, column.name)
+            match = before.get(column.physical)
+            if match is None:
+                added.append(here)
+                if old.column(column.name) is not None:
+                    fresh.add(here)
+                continue
+            there = paths.child(old_at, match.name)
+            if match.name != column.name:
+                renames[here] = there
+            types(match.type, column.type, there, here)
+
+    def types(old: DeltaType, new: DeltaType, old_at: str, new_at: str) -> None:
+        match old, new:
+            case Struct(), Struct():
+                structs(old, new, old_at, new_at)
+            case ListOf(), ListOf():
+                types(old.element, new.element, paths.items(old_at), paths.items(new_at))
+            case MapOf(), MapOf():
+                types(old.value, new.value, paths.values(old_at), paths.values(new_at))
+
+    structs(old, new, "", "")
+    return Following(renames, frozenset(fresh), tuple(added))

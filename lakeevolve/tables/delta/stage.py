@@ -1,0 +1,221 @@
+"""An evolution that is written and not committed, and how its new files are made."""
+
+from __future__ import annotations
+
+import posixpath
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from lakeevolve.errors import TableError, UnsupportedTable
+from lakeevolve.model.types import AvroType
+from lakeevolve.tables.base import DataFile, Evolution, Predicate, StagedFile
+from lakeevolve.tables.delta import features
+from lakeevolve.tables.delta.evolve import Alteration, Wanted
+from lakeevolve.tables.delta.log import Add, Metadata, Protocol, Snapshot
+from lakeevolve.tables.delta.raw import Layout, read_file, relative
+from lakeevolve.tables.delta.scan import Scratch, identifier, read_table, scratch, sql
+from lakeevolve.tables.delta.store import Address, guard
+from lakeevolve.tables.delta.types import Struct
+from lakeevolve.tables.delta.write import INDEXED_COLUMNS, write_file
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.fs as pa_fs
+    from deltalake import DeltaTable
+
+_TABLE: Final = "evolved"
+
+
+@dataclass(slots=True)
+class DeltaStaged:
+    """What :meth:`stage` prepared.
+
+    ``position`` is the version that it builds on, ``before`` its schema, ``metadata`` the metadata after the commit. ``alteration`` says how
+    metadata alone gets there; None stands for a rewrite, whose new files are ``adds``.
+    """
+
+    address: Address
+    fs: pa_fs.FileSystem
+    position: int
+    before: Struct
+    protocol: Protocol
+    metadata: Metadata
+    evolution: Evolution
+    alteration: Alteration | None
+    adds: Sequence[Add] = ()
+    files: Sequence[StagedFile] = ()
+    live: Sequence[Add] = ()
+    whole: Scratch | None = None
+
+    def raw(self, file: StagedFile) -> Iterator[pa.RecordBatch]:
+        """See :meth:`lakeevolve.tables.base.Staged.raw`."""
+        add = next((a for a in self.adds if relative(a.path, self.address.uri) == file.path), None)
+        if add is None:
+            raise TableError("the file is not part of what was staged", where=file.path)
+        yield from read_file(self.fs, file.path, self.layout(), add.partition)
+
+    def read(self, file: DataFile | None = None, predicate: Predicate | None = None) -> Iterator[pa.RecordBatch]:
+        """See :meth:`lakeevolve.tables.base.Staged.read`."""
+        condition = None if predicate is None else sql(predicate, self.evolution.target, self.address.uri)
+        if file is None:
+            yield from read_table(self.table(), self.layout(), condition)
+            return
+        if self.alteration is None:
+            raise TableError(
+                "no file stays as it is when a Delta table is rewritten", where=file.path, hint="read the whole table"
+            )
+        adds = [add for add in self.live if relative(add.path, self.address.uri) == file.path]
+        alone = scratch(self.address, self.protocol, self.metadata, adds)
+        try:
+            yield from read_table(alone.open(), self.layout(), condition)
+        finally:
+            alone.close()
+
+    def layout(self) -> Layout:
+        owned = {f.name for f in self.evolution.target.fields}
+        mapped = features.mapped(self.metadata)
+        return Layout(
+            self.evolution.target.record,
+            self.metadata.struct,
+            tuple(c for c in self.metadata.struct.columns if c.name not in owned),
+            frozenset(self.metadata.partition_columns),
+            "physical" if mapped else "name",
+            self.address.uri,
+        )
+
+    def table(self) -> DeltaTable:
+        """The whole table as it would be after the commit."""
+        if self.whole is None:
+            adds = self.adds if self.alteration is None else self.live
+            self.whole = scratch(self.address, self.protocol, self.metadata, adds)
+        return self.whole.open()
+
+    def abandon(self) -> tuple[str, ...]:
+        """See :meth:`lakeevolve.tables.base.Staged.abandon`."""
+        self.close()
+        return delete(self.fs, [file.path for file in self.files])
+
+    def close(self) -> None:
+        """Take away what was only there for reading."""
+        if self.whole is not None:
+            self.whole.close()
+            self.whole = None
+
+
+def delete(fs: pa_fs.FileSystem, paths: Iterable[str]) -> tuple[str, ...]:
+    """Delete files; those that could not be are returned."""
+    left = []
+    for path in paths:
+        try:
+            fs.delete_file(path)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            left.append(path)
+    return tuple(left)
+
+
+def rewrite(
+    address: Address,
+    fs: pa_fs.FileSystem,
+    snapshot: Snapshot,
+    evolution: Evolution,
+    wanted: Wanted,
+    sources: Mapping[str, Add],
+) -> DeltaStaged:
+    """Write every file anew under the wanted schema, one at a time.
+
+    ``sources`` are the live files by path. On any error everything that was written is deleted again.
+
+    Raises
+    ------
+    TableError
+        A value has no place in the new schema, or a row breaks a rule of the table.
+    """
+    metadata = replace(snapshot.metadata, struct=wanted.struct)
+    columns = [c for c in wanted.struct.columns if c.name not in metadata.partition_columns]
+    if not columns:
+        raise UnsupportedTable(
+            "no column is left that is not a partition column", where=address.uri, hint="keep at least one column"
+        )
+    types: dict[str, AvroType] = {f.name: f.type for f in evolution.target.fields}
+    indexed = features.indexed_columns(metadata, INDEXED_COLUMNS)
+    attempt = uuid.uuid4()
+    made: list[StagedFile] = []
+    adds: list[Add] = []
+    begun: list[str] = []
+    try:
+        for number, file in enumerate(evolution.rewrite):
+            source = sources[file.path]
+            folder = posixpath.dirname(file.path)
+            path = posixpath.join(folder, f"part-{number:05d}-{attempt}-c000.snappy.parquet")
+            begun.append(path)
+            written = write_file(fs, path, columns, types, evolution.convert(file), indexed)
+            if written is not None:
+                made.append(StagedFile(path, written.rows, written.bytes, (file.path,)))
+                now = int(time.time() * 1000)
+                adds.append(Add(quote(path), source.partition, written.bytes, written.stats, None, now))
+            evolution.progress(file)
+        before, protocol = snapshot.metadata.struct, snapshot.protocol
+        staged = DeltaStaged(
+            address, fs, snapshot.version, before, protocol, metadata, evolution, None, tuple(adds), tuple(made)
+        )
+        _check_conditions(staged, snapshot)
+        return staged
+    except BaseException:
+        delete(fs, begun)
+        raise
+
+
+def _check_conditions(staged: DeltaStaged, snapshot: Snapshot) -> None:
+    """delta-rs checks no constraint when files are handed to it, so the new rows are checked here."""
+    rules = tuple(features.conditions(staged.metadata))
+    if not rules or not staged.adds:
+        return
+    try:
+        after = staged.table()
+        before = scratch(
+            staged.address, snapshot.protocol, snapshot.metadata, [live.add for live in snapshot.files.values()]
+        )
+        try:
+            old = before.open()
+            for name, expression in rules:
+                was, now = (evaluate(table, expression, name, staged.address.uri) for table in (old, after))
+                if now[0] or now[1] > was[1]:
+                    raise TableError(
+                        f"{now[0] + now[1]} of the new rows break the table's {name}",
+                        where=staged.address.uri,
+                        hint="mend the rows or the rule; nothing was committed",
+                    )
+        finally:
+            before.close()
+    except BaseException:
+        staged.close()
+        raise
+
+
+def evaluate(table: DeltaTable, expression: str, name: str, where: str) -> tuple[int, int]:
+    """Count the rows for which a rule of the table is false, and those for which it is null.
+
+    Raises ``UnsupportedTable`` where DataFusion cannot evaluate the expression, with the rule's name.
+    """
+    import pyarrow as pa
+    from deltalake import QueryBuilder
+
+    counted = ", ".join(f"count(*) FILTER (WHERE ({expression}) {test})" for test in ("IS FALSE", "IS NULL"))
+    try:
+        with guard(where, "a rule cannot be evaluated"):
+            found = QueryBuilder().register(_TABLE, table).execute(f"SELECT {counted} FROM {identifier(_TABLE)}")
+            batch = pa.table(found.read_all())
+    except TableError as error:
+        raise UnsupportedTable(
+            f"the table's {name} cannot be checked on rewritten rows: DataFusion does not understand its expression",
+            where=where,
+            hint="drop the rule, change the table, and add the rule again; or use Spark",
+        ) from error
+    return int(batch.column(0)[0].as_py()), int(batch.column(1)[0].as_py())
+

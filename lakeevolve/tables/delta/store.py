@@ -1,0 +1,137 @@
+"""Where a Delta table lies, and the one place where delta-rs is opened and its errors become ours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, unquote, urlparse
+
+from lakeevolve.errors import CommitConflict, LakeEvolveError, SourceError, TableError, TableNotFound, UnsupportedTable
+
+if TYPE_CHECKING:
+    import pyarrow.fs as pa_fs
+    from deltalake import DeltaTable
+
+_VERSION = re.compile(r"@v(\d+)\Z")
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_FEATURES: Final = ("Unsupported", "not supported", "not yet supported", "Invalid protocol", "catalog-managed")
+_MISSING: Final = ("No files in log segment", "not a Delta table", "Not a Delta table", "No such file or directory")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A table's place. ``path`` is a local path or the URL of an object store, ``version`` what ``@vN`` asked for."""
+
+    path: str
+    version: int | None
+    options: Mapping[str, str]
+
+    @property
+    def uri(self) -> str:
+        return f"delta:{self.path}" + ("" if self.version is None else f"@v{self.version}")
+
+    @property
+    def local(self) -> Path | None:
+        """The folder, for a table on a local disk."""
+        parsed = urlparse(self.path)
+        if parsed.scheme == "file":
+            return Path(unquote(parsed.path))
+        return None if "://" in self.path else Path(self.path).absolute()
+
+    @property
+    def root(self) -> str:
+        """The table's URL, with a slash at its end."""
+        local = self.local
+        return f"file://{quote(str(local))}/" if local is not None else self.path.rstrip("/") + "/"
+
+    def open(self, version: int | None = None) -> DeltaTable:
+        """A delta-rs handle, at the newest version if none is given."""
+        from deltalake import DeltaTable
+
+        local = self.local
+        if local is not None and not local.is_dir():
+            raise TableNotFound(
+                "there is no such folder", where=self.uri, hint="check the path: delta:PATH, with @vN for a version"
+            )
+        with guard(self.uri):
+            return DeltaTable(
+                str(local) if local is not None else self.path,
+                version=version,
+                storage_options=dict(self.options) or None,
+            )
+
+    def files(self, handle: DeltaTable) -> pa_fs.FileSystem:
+        """A file system whose root is the table."""
+        import pyarrow.fs as pa_fs
+
+        local = self.local
+        if local is not None:
+            return pa_fs.SubTreeFileSystem(str(local), pa_fs.LocalFileSystem())
+        from deltalake.fs import DeltaStorageHandler
+
+        return pa_fs.PyFileSystem(DeltaStorageHandler.from_table(handle._table, dict(self.options) or None))
+
+
+def parse_address(path: str, options: Mapping[str, str] | None = None) -> Address:
+    """``PATH[@vN]``, with or without ``delta:`` before it."""
+    text = path.removeprefix("delta:")
+    found = _VERSION.search(text)
+    if found is None:
+        return Address(text, None, dict(options or {}))
+    return Address(text[: found.start()], int(found.group(1)), dict(options or {}))
+
+
+@contextmanager
+def guard(where: str, doing: str = "the table cannot be opened") -> Iterator[None]:
+    """Turn what delta-rs raises into errors of our tree. Its messages may quote values, so only known ones pass."""
+    from deltalake.exceptions import CommitFailedError, DeltaError, DeltaProtocolError, TableNotFoundError
+
+    try:
+        yield
+    except LakeEvolveError:
+        raise
+    except TableNotFoundError as error:
+        raise TableNotFound(
+            "there is no Delta table", where=where, hint="check the path, and that it holds a _delta_log folder"
+        ) from error
+    except CommitFailedError as error:
+        raise CommitConflict(
+            "another writer committed to the table first; nothing was changed",
+            where=where,
+            hint="plan again, or apply again: the table is as the other writer left it",
+        ) from error
+    except (DeltaError, DeltaProtocolError, OSError, ValueError) as error:
+        raise _translated(error, where, doing) from error
+    except Exception as error:
+        # Scans report through the Arrow C interface, as a bare Exception.
+        if type(error) is not Exception:
+            raise
+        raise _translated(error, where, doing) from error
+
+
+def _translated(error: Exception, where: str, doing: str) -> SourceError | TableError:
+    text = _ANSI.sub("", str(error)).strip().partition("\n")[0]
+    if any(mark in text for mark in _FEATURES):
+        return UnsupportedTable(
+            f"{doing}: {_short(text)}", where=where, hint="use an engine that supports the feature, or disable it"
+        )
+    if "Object at location" in text and "not found" in text:
+        return TableError(
+            f"{doing}: a data file that the table lists is missing",
+            where=where,
+            hint="it was deleted behind the table's back: restore it, or repair the table with FSCK",
+        )
+    if any(mark in text for mark in _MISSING):
+        return TableNotFound(f"{doing}: there is no such table or version", where=where, hint="check path and version")
+    if "Kernel error" in text or "delta log" in text:
+        return TableError(f"{doing}: {_short(text)}", where=where, hint="repair the table's log")
+    name = type(error).__name__
+    return TableError(f"{doing}: delta-rs reports {name}", where=where, hint="run with --debug for more")
+
+
+def _short(text: str) -> str:
+    return text.removeprefix("Kernel error: ")[:160].partition(": ParsedLogPath")[0]

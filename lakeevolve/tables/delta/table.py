@@ -1,0 +1,391 @@
+"""A Delta table behind the protocol of :mod:`lakeevolve.tables.base`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from lakeevolve.errors import CommitConflict, TableError, TableNotFound
+from lakeevolve.model.change import Change
+from lakeevolve.model.digest import json_digest
+from lakeevolve.model.find import find_field
+from lakeevolve.model.schema import Schema
+from lakeevolve.tables.base import (
+    Capability,
+    DataFile,
+    Evolution,
+    Fill,
+    MarkerEntry,
+    Predicate,
+    Route,
+    Staged,
+    State,
+    Version,
+)
+from lakeevolve.tables.delta import capability as routes
+from lakeevolve.tables.delta import commit as commits
+from lakeevolve.tables.delta import features
+from lakeevolve.tables.delta.evolve import alteration, evolve
+from lakeevolve.tables.delta.history import View, build, marker_entries
+from lakeevolve.tables.delta.infer import infer_version, uses_symbol
+from lakeevolve.tables.delta.log import Add, Live, Snapshot, read_snapshot
+from lakeevolve.tables.delta.raw import Layout, footer, read_file, relative
+from lakeevolve.tables.delta.scan import read_table, scratch, sql
+from lakeevolve.tables.delta.schema import derive
+from lakeevolve.tables.delta.stage import DeltaStaged, evaluate, rewrite
+from lakeevolve.tables.delta.store import Address, guard
+from lakeevolve.tables.delta.types import Struct, struct_json, without_keys
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_NAME = "table"
+
+
+class Table:
+    """A live Delta table; see :class:`lakeevolve.tables.base.Table`."""
+
+    format: Literal["delta"] = "delta"
+    ordered = False
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._lock = threading.Lock()
+        self.refresh()
+
+    def __repr__(self) -> str:
+        return f"<Delta table {self.uri} at version {self._snapshot.version}>"
+
+    @property
+    def uri(self) -> str:
+        return self.address.uri
+
+    # Reading --------------------------------------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Read the log anew; a table that was opened at a version stays there."""
+        self._handle = self.address.open(self.address.version)
+        self._fs = self.address.files(self._handle)
+        self._snapshot = read_snapshot(self._fs, self._handle.version(), self.uri)
+        self._views: dict[str | None, View] = {}
+
+    @property
+    def schema(self) -> Schema:
+        return self._view(None).newest.schema
+
+    @property
+    def foreign(self) -> tuple[str, ...]:
+        return self._view(None).foreign
+
+    @property
+    def state(self) -> State:
+        return _state(self._snapshot)
+
+    def derived(self, hint: Schema | None = None, renames: Mapping[str, str] | None = None) -> Schema:
+        metadata = self._snapshot.metadata
+        return derive(metadata.struct, name=metadata.name or _NAME, hint=hint, renames=renames).schema
+
+    def history(self, hint: Schema | None = None) -> tuple[Version, ...]:
+        return self._view(hint).versions
+
+    def files(self, position: int | None = None, hint: Schema | None = None) -> tuple[DataFile, ...]:
+        view = self._view(hint)
+        snapshot = self._snapshot if position is None else self._at(position)
+        found = [self._file(live, view, snapshot) for live in snapshot.files.values()]
+        return tuple(sorted(found, key=lambda f: (-1 if f.added is None else f.added, f.path)))
+
+    def raw(self, file: DataFile, hint: Schema | None = None) -> Iterator[pa.RecordBatch]:
+        features.refuse_unreadable(self._snapshot.protocol, self.uri)
+        view = self._view(hint)
+        add = self._add(file)
+        layout = self._layout(view, file.version)
+        yield from read_file(self._fs, file.path, layout, add.partition, self._keep(add))
+
+    def read(self, file: DataFile | None = None, predicate: Predicate | None = None) -> Iterator[pa.RecordBatch]:
+        features.refuse_unreadable(self._snapshot.protocol, self.uri)
+        view = self._view(None)
+        condition = None if predicate is None else sql(predicate, view.newest.schema, self.uri)
+        layout = replace(self._layout(view, view.newest.number), struct=self._snapshot.metadata.struct)
+        if file is None:
+            yield from read_table(self._handle, layout, condition)
+            return
+        alone = scratch(self.address, self._snapshot.protocol, self._snapshot.metadata, [self._add(file)])
+        try:
+            yield from read_table(alone.open(), layout, condition)
+        finally:
+            alone.close()
+
+    def _view(self, hint: Schema | None) -> View:
+        key = None if hint is None else hint.digest
+        with self._lock:
+            if key not in self._views:
+                name = self._snapshot.metadata.name or _NAME
+                self._views[key] = build(self._snapshot, name=name, where=self.uri, hint=hint)
+            return self._views[key]
+
+    def _at(self, position: int) -> Snapshot:
+        if position == self._snapshot.version:
+            return self._snapshot
+        if not 0 <= position <= self._snapshot.version:
+            raise TableNotFound(
+                f"the table has no version {position}", where=self.uri, hint=f"the newest is {self._snapshot.version}"
+            )
+        return read_snapshot(self._fs, position, self.uri)
+
+    def _file(self, live: Live, view: View, snapshot: Snapshot) -> DataFile:
+        add = live.add
+        path = relative(add.path, self.uri)
+        version = view.at(live.added)
+        rows = add.rows
+        number = version.number if version is not None else None
+        if number is None or rows is None:
+            held, count = footer(self._fs, path, self.uri)
+            rows = count if rows is None else rows
+            if number is None:
+                oldest = min((c.version for c in snapshot.commits), default=0)
+                number = infer_version(view, held, oldest, snapshot.metadata)
+        return DataFile(path, rows, add.size, number, live.added is None, live.added, add)
+
+    def _add(self, file: DataFile) -> Add:
+        if isinstance(file.handle, Add):
+            return file.handle
+        for live in self._snapshot.files.values():
+            if relative(live.add.path, self.uri) == file.path:
+                return live.add
+        raise TableError("the file is no live file of the table", where=f"{self.uri}, {file.path}", hint="list anew")
+
+    def _layout(self, view: View, number: int) -> Layout:
+        metadata = self._snapshot.metadata
+        by: Literal["id", "physical", "name"] = "name"
+        if features.mapped(metadata):
+            by = "id" if features.by_id(metadata) else "physical"
+        return Layout(
+            view.versions[number - 1].schema.record,
+            view.struct(number),
+            tuple(c for c in metadata.struct.columns if c.name in view.foreign),
+            frozenset(metadata.partition_columns),
+            by,
+            self.uri,
+        )
+
+    def _keep(self, add: Add) -> pa.Array | None:
+        """For each row of a file, whether its deletion vector leaves it; None where it has none."""
+        import pyarrow as pa
+
+        if not add.vector:
+            return None
+        alone = scratch(self.address, self._snapshot.protocol, self._snapshot.metadata, [add])
+        try:
+            with guard(self.uri, "a deletion vector cannot be read"):
+                found = pa.RecordBatchReader.from_stream(alone.open().deletion_vectors()).read_all()
+                masks = found.column("selection_vector").combine_chunks()
+        finally:
+            alone.close()
+        if len(masks) != 1:
+            raise TableError("a deletion vector cannot be read", where=f"{self.uri}, {add.path}")
+        values = masks.flatten()
+        return pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) else values
+
+    # Planning -------------------------------------------------------------------------------------------------------
+
+    def capability(
+        self, change: Change, base: Schema, target: Schema, fills: Mapping[str, Fill]
+    ) -> Capability:
+        return routes.capability(self._facts(base, target), change, base, target, fills)
+
+    def _facts(self, base: Schema, target: Schema) -> routes.Facts:
+        snapshot = self._snapshot
+        owned = {f.name for f in base.fields}
+        return routes.Facts(
+            snapshot.protocol,
+            snapshot.metadata,
+            tuple(c.name for c in snapshot.metadata.struct.columns if c.name not in owned),
+            held=lambda path: self._held(path, target),
+            uses=lambda path, symbol: uses_symbol(self, path, symbol, target),
+            unevaluable=self._unevaluable,
+        )
+
+    def _held(self, path: str, hint: Schema) -> bool:
+        """Whether a live file was written when the table had an earlier column of that path."""
+        earlier = [v for v in self.history(hint)[:-1] if find_field(v.schema.root, path) is not None]
+        return bool(earlier) and any(file.version <= earlier[-1].number for file in self.files(hint=hint))
+
+    def _unevaluable(self) -> str | None:
+        for name, expression in features.conditions(self._snapshot.metadata):
+            try:
+                evaluate(self._handle, f"{expression}", name, self.uri)
+            except TableError as error:
+                return f"{error.what}; {error.hint}"
+        return None
+
+    def combine(self, changes: Sequence[tuple[Change, Capability]]) -> Sequence[tuple[Change, Capability]]:
+        return routes.combine(changes)
+
+    def must_rewrite(
+        self, evolution_routes: Sequence[tuple[Change, Route]], files: Iterable[DataFile]
+    ) -> tuple[DataFile, ...]:
+        """All live files, if any change rewrites: an overwrite replaces them all."""
+        return tuple(files) if any(route in ("rewrite", "backfill") for _, route in evolution_routes) else ()
+
+    # Evolving -------------------------------------------------------------------------------------------------------
+
+    def stage(self, evolution: Evolution) -> Staged:
+        snapshot = self._snapshot
+        features.refuse_unreadable(snapshot.protocol, self.uri)
+        self._refuse_pinned()
+        reason = features.unwritable(snapshot.protocol, snapshot.metadata)
+        if reason is not None:
+            raise TableError("the table cannot be changed from here", where=self.uri, hint=reason)
+        wanted = evolve(snapshot.metadata.struct, evolution)
+        live = [found.add for found in snapshot.files.values()]
+        if any(route in ("rewrite", "backfill") for _, route in evolution.changes):
+            sources = {relative(add.path, self.uri): add for add in live}
+            self._refuse_incomplete(evolution, sources)
+            return rewrite(self.address, self._fs, snapshot, evolution, wanted, sources)
+        how = alteration(snapshot.metadata.struct, wanted.struct)
+        if how is None:
+            raise TableError(
+                "the evolution cannot be reached by metadata alone",
+                where=self.uri,
+                hint="plan again: the table has changed, or the routes of the plan are not those of this table",
+            )
+        metadata = replace(snapshot.metadata, struct=how.result)
+        protocol = commits.protocol_after(snapshot.protocol, how.result)
+        before = snapshot.metadata.struct
+        return DeltaStaged(
+            self.address, self._fs, snapshot.version, before, protocol, metadata, evolution, how, live=tuple(live)
+        )
+
+    def _refuse_pinned(self) -> None:
+        if self.address.version is not None:
+            raise TableError(
+                "a table that was opened at a version cannot be changed", where=self.uri, hint="leave out @vN"
+            )
+
+    def _refuse_incomplete(self, evolution: Evolution, sources: Mapping[str, Add]) -> None:
+        """An overwrite removes all live files, so all of them have to have been rewritten."""
+        import pyarrow as pa
+
+        if {file.path for file in evolution.rewrite} != set(sources):
+            raise CommitConflict(
+                "the live files are not those that were to be rewritten", where=self.uri, hint="list them anew"
+            )
+        with guard(self.uri):
+            theirs = set(pa.table(self._handle.get_add_actions()).column("path").to_pylist())
+        if len(theirs) != len(sources):
+            raise TableError(
+                "delta-rs and the log disagree on which files are live", where=self.uri, hint="nothing was changed"
+            )
+
+    def commit(self, staged: Staged, entries: Sequence[MarkerEntry]) -> State:
+        """See :meth:`lakeevolve.tables.base.Table.commit`."""
+        assert isinstance(staged, DeltaStaged)
+        plan = entries[-1].plan
+        try:
+            if plan is not None and self.progress_of(plan) == "done":
+                recorded = marker_entries(self._snapshot, self.uri)
+            else:
+                recorded = commits.commit(staged, self._recorded(entries), self.progress_of)
+        finally:
+            staged.close()
+            self.refresh()
+        commits.copy_marker(self.address, recorded)
+        self.refresh()
+        return self.state
+
+    def restore(self, position: int, entries: Sequence[MarkerEntry]) -> State:
+        """Put data and schema back to an earlier Delta version, as a new commit that carries the marker.
+
+        Raises
+        ------
+        CommitConflict
+            Another writer committed since the table was read.
+        """
+        self._refuse_pinned()
+        recorded = commits.restore(self.address, self._snapshot.version, position, self._recorded(entries))
+        commits.copy_marker(self.address, recorded)
+        self.refresh()
+        return self.state
+
+    def _recorded(self, entries: Sequence[MarkerEntry]) -> tuple[MarkerEntry, ...]:
+        """The entries to record: what the table holds already stays word for word, and older versions get the commit
+        that the log gives them."""
+        held = {e.number: e for e in marker_entries(self._snapshot, self.uri)}
+        known = {v.number: v for v in self.history()}
+        made = []
+        for entry in entries:
+            if entry.number in held and held[entry.number].digest == entry.digest:
+                made.append(held[entry.number])
+            elif entry.number in known:
+                made.append(replace(entry, origin={"version": known[entry.number].commit}))
+            else:
+                made.append(entry)
+        return tuple(made)
+
+    def progress_of(self, plan_digest: str) -> Literal["none", "partly", "done"]:
+        self.refresh()
+        if any(entry.plan == plan_digest for entry in marker_entries(self._snapshot, self.uri)):
+            return "done"
+        return "partly" if commits.begun(self._snapshot.commits, plan_digest) else "none"
+
+    # Describing -----------------------------------------------------------------------------------------------------
+
+    def describe(self) -> Mapping[str, Any]:
+        snapshot, state = self._snapshot, self.state
+        metadata, files = snapshot.metadata, self.files()
+        return {
+            "uri": self.uri,
+            "format": self.format,
+            "id": state.id,
+            "pin": dict(state.pin),
+            "position": state.position,
+            "name": metadata.name,
+            "schema": self.schema.to_json(),
+            "foreign": list(self.foreign),
+            "versions": [
+                {
+                    "version": v.number,
+                    "digest": v.digest,
+                    "plan": v.plan,
+                    "derived": v.derived,
+                    "commit": v.commit,
+                    "at": v.at.isoformat() if v.at else None,
+                }
+                for v in self.history()
+            ],
+            "columns": [
+                {"name": c["name"], "type": c["type"], "nullable": c["nullable"]}
+                for c in struct_json(without_keys(metadata.struct, ""))["fields"]
+            ],
+            "partitioning": list(metadata.partition_columns),
+            "features": {
+                **snapshot.protocol.to_json(),
+                "columnMapping": metadata.configuration.get("delta.columnMapping.mode", "none"),
+                "rules": [name for name, _ in features.conditions(metadata)],
+            },
+            "counts": {
+                "files": len(files),
+                "rows": sum(f.rows for f in files),
+                "bytes": sum(f.bytes for f in files),
+                "deletion_vectors": sum(1 for live in snapshot.files.values() if live.add.vector),
+            },
+        }
+
+
+def _state(snapshot: Snapshot) -> State:
+    metadata = snapshot.metadata
+    struct: Struct = without_keys(metadata.struct, "lakeevolve.")
+    properties = {k: v for k, v in metadata.configuration.items() if not k.startswith("lakeevolve.")}
+    return State(
+        metadata.id,
+        {
+            "schema": json_digest(struct_json(struct)),
+            "partitioning": list(metadata.partition_columns),
+            "properties": json_digest(properties),
+            "protocol": snapshot.protocol.to_json(),
+        },
+        snapshot.version,
+    )
+

@@ -1,0 +1,261 @@
+"""Writing data files with pyarrow, with the statistics that the log holds about them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from lakeevolve.errors import TableError
+from lakeevolve.model import path as paths
+from lakeevolve.model.types import AvroType
+from lakeevolve.tables.delta.types import Column, DeltaType, ListOf, MapOf, Struct, arrow_field, decimal_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.fs as pa_fs
+
+#: A row group is closed at whichever comes first.
+GROUP_ROWS: Final = 262_144
+GROUP_BYTES: Final = 64 * 2**20
+
+#: delta.dataSkippingNumIndexedCols where the table does not set it.
+INDEXED_COLUMNS: Final = 32
+_LONGEST_TEXT: Final = 32
+#: A JSON number is a double to many readers.
+_EXACT_DIGITS: Final = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    rows: int
+    bytes: int
+    stats: str
+
+
+def write_file(
+    fs: pa_fs.FileSystem,
+    path: str,
+    columns: Sequence[Column],
+    types: Mapping[str, AvroType],
+    batches: Iterator[pa.RecordBatch],
+    indexed: int = INDEXED_COLUMNS,
+) -> Written | None:
+    """Write one Parquet file; None, and no file, where there is no row.
+
+    Parameters
+    ----------
+    fs, path:
+        Where to write.
+    columns:
+        The columns of the file, in order.
+    types:
+        The Avro types of those columns that a schema owns.
+    batches:
+        The rows, in the canonical layout; their columns are found by name.
+    indexed:
+        How many leaf columns get statistics (negative: all).
+
+    Raises
+    ------
+    TableError
+        Where a column that must not hold nulls does, or a value has no place in its column.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.schema([arrow_field(c) for c in columns])
+    statistics = Statistics(columns, indexed)
+    writer: pq.ParquetWriter | None = None
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    try:
+        for batch in batches:
+            made = laid_out(batch, columns, types, schema, path)
+            statistics.add(made)
+            held.append(made)
+            rows += made.num_rows
+            full = sum(b.num_rows for b in held) >= GROUP_ROWS or sum(b.nbytes for b in held) >= GROUP_BYTES
+            if full and held:
+                writer = writer or pq.ParquetWriter(path, schema, filesystem=fs)
+                writer.write_table(pa.Table.from_batches(held, schema), row_group_size=GROUP_ROWS)
+                held = []
+        if held and rows:
+            writer = writer or pq.ParquetWriter(path, schema, filesystem=fs)
+            writer.write_table(pa.Table.from_batches(held, schema), row_group_size=GROUP_ROWS)
+    finally:
+        if writer is not None:
+            writer.close()
+    if writer is None:
+        return None
+    return Written(rows, fs.get_file_info(path).size, statistics.to_json())
+
+
+def laid_out(
+    batch: pa.RecordBatch, columns: Sequence[Column], types: Mapping[str, AvroType], schema: pa.Schema, where: str
+) -> pa.RecordBatch:
+    """Rows in the canonical layout as the table's own Arrow types; a column that they lack is null."""
+    import pyarrow as pa
+
+    from lakeevolve.avro.arrow.layout import convert
+
+    arrays = []
+    for column, target in zip(columns, schema, strict=True):
+        index = batch.schema.get_field_index(column.name)
+        array = batch.column(index) if index >= 0 else pa.nulls(batch.num_rows)
+        here = paths.child("", column.name)
+        if not pa.types.is_null(target.type):
+            array = convert(array, target.type, types.get(column.name), error=TableError, path=here)
+        refuse_nulls(array, column.type, column.nullable, here, where)
+        arrays.append(array)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def refuse_nulls(array: pa.Array, type_: DeltaType, optional: bool, here: str, where: str) -> None:
+    """Raise ``TableError`` where a value that must not be null is: Arrow itself does not look."""
+    from lakeevolve.avro.arrow import nested
+
+    if array.null_count and not optional:
+        raise TableError(
+            "a column that must not hold nulls would hold some",
+            where=f"{where}, {here}",
+            hint="give the field a default for old rows, or make it optional",
+        )
+    match type_:
+        case Struct():
+            inside = array.drop_null() if array.null_count else array
+            for column, child in zip(type_.columns, nested.fields(inside), strict=True):
+                refuse_nulls(child, column.type, column.nullable, paths.child(here, column.name), where)
+        case ListOf():
+            _, items = nested.lists(array)
+            refuse_nulls(items, type_.element, type_.contains_null, paths.items(here), where)
+        case MapOf():
+            _, entries = nested.lists(array)
+            values = nested.fields(entries)[1]
+            refuse_nulls(values, type_.value, type_.contains_null, paths.values(here), where)
+
+
+@dataclass(slots=True)
+class _Leaf:
+    path: tuple[str, ...]
+    type: DeltaType
+    nulls: int = 0
+    low: Any = None
+    high: Any = None
+    usable: bool = True
+
+
+@dataclass(slots=True)
+class Statistics:
+    """Per-file statistics of leaf columns, such that no reader skips a row that it should find.
+
+    Bounds are left out where a reader could misunderstand them: NaN, infinities, decimals beyond the digits of a JSON
+    number, long texts (upper bound), binary and boolean columns (protocol, "Per-file Statistics").
+    """
+
+    columns: Sequence[Column]
+    indexed: int = INDEXED_COLUMNS
+    rows: int = 0
+    leaves: list[_Leaf] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        found = [_Leaf(path, type_) for c in self.columns for path, type_ in _leaves(c, ())]
+        self.leaves = found if self.indexed < 0 else found[: self.indexed]
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        from lakeevolve.avro.arrow import nested
+
+        self.rows += batch.num_rows
+        for leaf in self.leaves:
+            array = batch.column(batch.schema.get_field_index(leaf.path[0]))
+            for name in leaf.path[1:]:
+                array = nested.fields(array)[array.type.get_field_index(name)]
+            leaf.nulls += array.null_count
+            if leaf.usable and _bounded(leaf.type) and array.null_count < len(array):
+                self._bounds(leaf, array)
+
+    def _bounds(self, leaf: _Leaf, array: pa.Array) -> None:
+        import pyarrow.compute as pc
+
+        if leaf.type in ("float", "double") and pc.any(pc.is_nan(array)).as_py():
+            leaf.usable = False  # readers disagree on where NaN stands in the order
+            return
+        try:
+            found = pc.min_max(array).as_py()
+        except (ValueError, OverflowError):
+            leaf.usable = False  # outside the years that Python's dates know
+            return
+        low, high = found["min"], found["max"]
+        leaf.low = low if leaf.low is None or low < leaf.low else leaf.low
+        leaf.high = high if leaf.high is None or high > leaf.high else leaf.high
+
+    def to_json(self) -> str:
+        low: dict[str, Any] = {}
+        high: dict[str, Any] = {}
+        nulls: dict[str, Any] = {}
+        for leaf in self.leaves:
+            _put(nulls, leaf.path, leaf.nulls)
+            if leaf.usable and leaf.low is not None:
+                bottom, top = _bound(leaf.low, leaf.type, upper=False), _bound(leaf.high, leaf.type, upper=True)
+                if bottom is not None:
+                    _put(low, leaf.path, bottom)
+                if top is not None:
+                    _put(high, leaf.path, top)
+        record = {"numRecords": self.rows, "minValues": low, "maxValues": high, "nullCount": nulls}
+        return json.dumps(record, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _leaves(column: Column, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], DeltaType]]:
+    here = (*above, column.name)
+    match column.type:
+        case Struct():
+            for inner in column.type.columns:
+                yield from _leaves(inner, here)
+        case ListOf() | MapOf():
+            return
+        case _:
+            yield here, column.type
+
+
+def _bounded(type_: DeltaType) -> bool:
+    if not isinstance(type_, str) or type_ in ("binary", "boolean", "void", "decimal"):
+        return False
+    decimal = decimal_of(type_)
+    return decimal is None or decimal[0] <= _EXACT_DIGITS
+
+
+def _bound(value: Any, type_: DeltaType, *, upper: bool) -> Any:
+    match type_:
+        case "string":
+            if len(value) <= _LONGEST_TEXT:
+                return value
+            return None if upper else value[:_LONGEST_TEXT]
+        case "float" | "double":
+            if math.isinf(value):
+                return None
+            # -0.0 and 0.0 are equal to some readers and ordered to others.
+            return (0.0 if upper else -0.0) if value == 0 else value
+        case "date":
+            return value.isoformat()
+        case "timestamp" | "timestamp_ntz":
+            # Readers know that statistics are cut to milliseconds; the upper bound has to stay above.
+            cut = value.replace(microsecond=value.microsecond // 1000 * 1000)
+            try:
+                cut = cut + timedelta(milliseconds=1) if upper and cut != value else cut
+            except OverflowError:
+                return None
+            text = cut.replace(tzinfo=None).isoformat(timespec="milliseconds")
+            return text + ("Z" if type_ == "timestamp" else "")
+    if isinstance(type_, str) and decimal_of(type_):
+        number = float(value)
+        return None if "e" in repr(number) else number
+    return value
+
+
+def _put(record: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    for name in path[:-1]:
+        record = record.setdefault(name, {})
+    record[path[-1]] = value
