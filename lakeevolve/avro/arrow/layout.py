@@ -64,9 +64,9 @@ class _Conversion:
         return self._leaf(array, target, type_, path)
 
     def _struct(self, array: pa.Array, target: pa.DataType, type_: AvroType | None, path: str) -> pa.Array:
-        have = [field.name for field in array.type]
-        if len(set(have)) < len(have) or set(have) != {field.name for field in target}:
-            raise self._unlike(array.type, target, path)
+        have, want = [field.name for field in array.type], [field.name for field in target]
+        if sorted(have) != sorted(want):
+            raise self._other_fields(have, want, path)
         children = dict(zip(have, nested.fields(array), strict=True))
         below = _children(type_)
         union = isinstance(type_, Union)
@@ -191,6 +191,18 @@ class _Conversion:
             f"a column of Arrow type {source} is no representation of {target}",
             where=path or "$",
             hint="the data and the schema it is said to have differ: compare the table's columns with the schema",
+        )
+
+    def _other_fields(self, have: list[str], want: list[str], path: str) -> LakeEvolveError:
+        missing = [name for name in want if name not in have]
+        found = [name for name in have if name not in want] or [name for name in have if have.count(name) > 1]
+        reasons = [f"lacks {', '.join(missing[:5])}"] * bool(missing) + [f"also has {', '.join(found[:5])}"] * bool(
+            found
+        )
+        return self.error(
+            f"the data has not the fields of the schema: it {' and '.join(reasons)}",
+            where=path or "$",
+            hint="compare the data's fields with the schema that it is said to have",
         )
 
     def _unfit(self, source: pa.DataType, target: pa.DataType, path: str, why: str) -> LakeEvolveError:

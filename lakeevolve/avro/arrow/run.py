@@ -33,6 +33,7 @@ from lakeevolve.model import path as paths
 from lakeevolve.model.types import (
     Array,
     AvroType,
+    Enum,
     Map,
     Record,
     Union,
@@ -199,7 +200,7 @@ class Run:
             self.failures.where(none, rows, path, "a value of a union has no branch", "mend the data")
 
     def require(self, array: pa.Array, type_: AvroType, present: pa.Array | None, rows: Rows, path: str) -> None:
-        """Note nulls where the type allows none."""
+        """Note what is no value of the type: a null where it allows none, a text that is no symbol."""
         if array.null_count and not nullable(type_):
             missing = pc.is_null(array) if present is None else pc.and_(present, pc.is_null(array))
             self.failures.where(missing, rows, path, f"a null where {describe(type_)} is required", "mend the data")
@@ -209,12 +210,17 @@ class Run:
                 there = pc.is_valid(array) if array.null_count else None
                 for field, child in zip(inner.fields, nested.fields(array), strict=True):
                     self.require(child, field.type, there, rows, paths.child(path, field.name))
+            case Enum():
+                foreign = pc.and_(pc.is_valid(array), pc.invert(pc.is_in(array, pa.array(inner.symbols, pa.string()))))
+                self.failures.where(
+                    foreign, rows, path, f"a text that is no symbol of {describe(inner)}", "mend the data"
+                )
             case Array():
-                if _may_lack(inner.items):
+                if _restricts(inner.items):
                     offsets, values = nested.lists(array)
                     self.require(values, inner.items, None, rows.inside(offsets), paths.items(path))
             case Map():
-                if _may_lack(inner.values):
+                if _restricts(inner.values):
                     offsets, entries = nested.lists(array)
                     values = nested.fields(entries)[1]
                     self.require(values, inner.values, None, rows.inside(offsets), paths.values(path))
@@ -261,10 +267,9 @@ def _null_at(union: Union) -> int:
     return next((at for at, branch in enumerate(union.branches) if is_null(branch)), -1)
 
 
-def _may_lack(type_: AvroType) -> bool:
-    """Whether something in the type is required: always, except for a nullable leaf."""
-    inner = without_null(type_)
-    return not nullable(type_) or isinstance(inner, (Record, Array, Map, Union))
+def _restricts(type_: AvroType) -> bool:
+    """Whether something in the type is less than what its column can hold: all but a nullable leaf is."""
+    return not nullable(type_) or isinstance(without_null(type_), (Record, Array, Map, Union, Enum))
 
 
 def _names(union: Union) -> dict[int, str]:
