@@ -1,0 +1,32 @@
+"""Iceberg tables, through pyiceberg."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakeevolve.tables.iceberg.catalog import load, open_catalog, parse_uri
+from lakeevolve.tables.iceberg.create import append, create_table
+from lakeevolve.tables.iceberg.table import IcebergHandle
+
+__all__ = ["IcebergHandle", "append", "create_table", "open_table"]
+
+
+def open_table(uri: str, **options: Any) -> IcebergHandle:
+    """Open an Iceberg table.
+
+    Parameters
+    ----------
+    uri:
+        ``iceberg:CATALOG/ns.table[@SNAPSHOT]``. CATALOG is a folder with an embedded catalog (a SQLite file
+        ``catalog.db``, the folder being the warehouse) or a catalog's name in pyiceberg's own configuration.
+    options:
+        Properties of the catalog, for pyiceberg.
+
+    Raises
+    ------
+    TableNotFound, CatalogUnavailable, UnsupportedTable
+        Nothing is there, the catalog does not answer, or the table's metadata cannot be handled.
+    """
+    location = parse_uri(uri)
+    catalog = open_catalog(location, options)
+    return IcebergHandle(location, catalog, load(catalog, location))

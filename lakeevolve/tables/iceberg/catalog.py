@@ -1,0 +1,187 @@
+"""Finding a table, and turning what pyiceberg raises into our own errors.
+
+Nothing of a catalog's own message is passed on: it may hold a connection's URI with its password, or a row's value.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pyiceberg import exceptions as theirs
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table import Table as IcebergTable
+from sqlalchemy.exc import SQLAlchemyError
+
+from lakeevolve.errors import CatalogUnavailable, CommitConflict, LakeEvolveError, TableError, TableNotFound
+from lakeevolve.errors import UnsupportedTable as Unsupported
+
+#: The file that makes a folder an embedded catalog.
+CATALOG_FILE: Final = "catalog.db"
+DEFAULT_NAME: Final = "lakeevolve"
+
+_SNAPSHOT = re.compile(r"@(\d+)\Z")
+_FORM = "iceberg:CATALOG/namespace.table[@SNAPSHOT]"
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A table's URI taken apart. ``catalog`` is a folder's path or a name in pyiceberg's configuration."""
+
+    uri: str
+    catalog: str
+    identifier: tuple[str, ...]
+    snapshot: int | None
+
+    @property
+    def folder(self) -> Path | None:
+        """The embedded catalog's folder, or None where ``catalog`` is a configured name."""
+        plain = "/" not in self.catalog and not self.catalog.startswith((".", "~"))
+        folder = Path(self.catalog).expanduser()
+        return None if plain and not folder.is_dir() else folder
+
+
+def parse_uri(uri: str) -> Location:
+    """Take ``iceberg:CATALOG/ns.table[@SNAPSHOT]`` apart."""
+    rest = uri.removeprefix("iceberg:")
+    pinned = _SNAPSHOT.search(rest)
+    if pinned:
+        rest = rest[: pinned.start()]
+    catalog, slash, table = rest.rpartition("/")
+    identifier = tuple(table.split("."))
+    if not (slash and catalog and len(identifier) > 1 and all(identifier)):
+        raise TableNotFound("the URI does not name an Iceberg table", where=uri, hint=f"write {_FORM}")
+    return Location(uri, catalog, identifier, int(pinned.group(1)) if pinned else None)
+
+
+def open_catalog(location: Location, options: Mapping[str, Any], *, create: bool = False) -> Catalog:
+    """The catalog that a URI names; *create* makes a missing embedded one."""
+    folder = location.folder
+    if folder is None:
+        return _configured(location, options)
+    file = folder / CATALOG_FILE
+    if not file.is_file() and not create:
+        raise TableNotFound(
+            f"the folder {location.catalog} is no embedded catalog: it holds no {CATALOG_FILE}",
+            where=location.uri,
+            hint=f"write {_FORM}, where CATALOG is a folder with a {CATALOG_FILE} or a name in .pyiceberg.yaml",
+        )
+    if create:
+        folder.mkdir(parents=True, exist_ok=True)
+    root = folder.resolve()
+    properties = {"uri": f"sqlite:///{root / CATALOG_FILE}", "warehouse": root.as_uri()}
+    with translated(location.uri):
+        return SqlCatalog(_only_name(root / CATALOG_FILE), **{**properties, **options})
+
+
+def _configured(location: Location, options: Mapping[str, Any]) -> Catalog:
+    try:
+        return load_catalog(location.catalog, **options)
+    except LakeEvolveError:
+        raise
+    except Exception as error:
+        raise CatalogUnavailable(
+            f"the catalog {location.catalog!r} cannot be opened ({type(error).__name__})",
+            where=location.uri,
+            hint=f"configure it in .pyiceberg.yaml or PYICEBERG_CATALOG__*, or name a folder: {_FORM}",
+        ) from error
+
+
+def _only_name(file: Path) -> str:
+    """The name under which the catalog's tables are filed, where the file knows exactly one."""
+    if not file.is_file():
+        return DEFAULT_NAME
+    names: set[str] = set()
+    try:
+        with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as connection:
+            for table in ("iceberg_tables", "iceberg_namespace_properties"):
+                names.update(row[0] for row in connection.execute(f"SELECT DISTINCT catalog_name FROM {table}"))
+    except sqlite3.Error:
+        # Not a catalog yet, or not readable: opening it properly says which.
+        return DEFAULT_NAME
+    return names.pop() if len(names) == 1 else DEFAULT_NAME
+
+
+def load(catalog: Catalog, location: Location) -> IcebergTable:
+    """Load the table's newest metadata."""
+    with translated(location.uri):
+        return catalog.load_table(location.identifier)
+
+
+_MISSING: Final = (theirs.NoSuchTableError, theirs.NoSuchNamespaceError, theirs.NoSuchIdentifierError)
+_UNREACHABLE: Final = (
+    theirs.RESTError,
+    theirs.OAuthError,
+    theirs.DynamoDbError,
+    theirs.SignError,
+    theirs.WaitingForLockException,
+    theirs.NotInstalledError,
+    theirs.NoSuchPropertyException,
+    SQLAlchemyError,
+    ConnectionError,
+    TimeoutError,
+)
+_UNREADABLE: Final = (
+    theirs.ResolveError,
+    theirs.ValidationError,
+    NotImplementedError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    KeyError,
+)
+
+
+@contextmanager
+def translated(where: str) -> Iterator[None]:
+    """Raise what happens inside as one of our errors.
+
+    pyiceberg has no common base class and lets errors of pydantic (which are ``ValueError``), SQLAlchemy, pyarrow,
+    struct and the standard library through, so everything is caught here.
+    """
+    try:
+        yield
+    except LakeEvolveError:
+        raise
+    except _MISSING as error:
+        raise TableNotFound("no such table in the catalog", where=where, hint="check the namespace and name") from error
+    except (theirs.CommitFailedException, theirs.ValidationException) as error:
+        raise CommitConflict(
+            "another writer committed first; nothing of this commit landed", where=where, hint="plan again and retry"
+        ) from error
+    except _UNREACHABLE as error:
+        raise CatalogUnavailable(
+            f"the catalog or the store did not answer ({type(error).__name__})",
+            where=where,
+            hint="check the connection, the credentials and that the catalog's extra of pyiceberg is installed",
+        ) from error
+    except FileNotFoundError as error:
+        raise TableError(
+            "a file that the table's metadata names is missing",
+            where=where,
+            hint="it was deleted behind the table's back: restore it, or roll the table back",
+        ) from error
+    except OSError as error:
+        raise CatalogUnavailable(
+            f"the store did not answer ({type(error).__name__})",
+            where=where,
+            hint="check the store and its credentials",
+        ) from error
+    except _UNREADABLE as error:
+        raise Unsupported(
+            f"pyiceberg cannot handle this table ({type(error).__name__})",
+            where=where,
+            hint="the metadata or a data file uses what it does not know, or contradicts the schema",
+        ) from error
+    except Exception as error:
+        raise TableError(
+            f"pyiceberg failed ({type(error).__module__}.{type(error).__name__})",
+            where=where,
+            hint="run again with --debug for the traceback",
+        ) from error

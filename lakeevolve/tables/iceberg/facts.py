@@ -1,0 +1,66 @@
+"""What of a table decides about routes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from pyiceberg.schema import Schema as IcebergSchema
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.name_mapping import NameMapping
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+from pyiceberg.transforms import IdentityTransform, VoidTransform
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What decides about routes, apart from the change itself.
+
+    ``partitioned`` maps the source column of each partition field that is in force, or that live files still use, to
+    the field's name; ``partition_names`` each partition field's name to its source where it is that column's identity.
+    """
+
+    format_version: int
+    schema: IcebergSchema
+    partitioned: Mapping[int, str]
+    partition_names: Mapping[str, int | None]
+    sorted_by: frozenset[int]
+    mapping: NameMapping | None = None
+    equality_deletes: bool = False
+    formats: frozenset[str] = frozenset()
+    branches: tuple[str, ...] = ()
+
+    @property
+    def identifiers(self) -> frozenset[int]:
+        return frozenset(self.schema.identifier_field_ids)
+
+
+def facts_of(
+    metadata: TableMetadata, *, specs: Collection[int], equality_deletes: bool, formats: frozenset[str]
+) -> Facts:
+    """The facts of a table. *specs* are those that live files use."""
+    partitioned: dict[int, str] = {}
+    names: dict[str, int | None] = {}
+    for spec in metadata.partition_specs:
+        for each in spec.fields:
+            names[each.name] = each.source_id if isinstance(each.transform, IdentityTransform) else None
+            in_use = spec.spec_id == metadata.default_spec_id or spec.spec_id in specs
+            if in_use and not isinstance(each.transform, VoidTransform):
+                partitioned[each.source_id] = each.name
+    return Facts(
+        metadata.format_version,
+        metadata.schema(),
+        partitioned,
+        names,
+        frozenset(each.source_id for each in metadata.sort_order().fields),
+        metadata.name_mapping(),
+        equality_deletes,
+        formats,
+        tuple(
+            sorted(
+                name
+                for name, ref in metadata.refs.items()
+                if ref.snapshot_ref_type == SnapshotRefType.BRANCH and name != MAIN_BRANCH
+            )
+        ),
+    )

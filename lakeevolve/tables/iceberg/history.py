@@ -1,0 +1,359 @@
+"""Which versions a table has had, which data files it holds, and which version each file was written for.
+
+The marker holds the versions that lakeevolve made. What others changed since is read off the snapshots and the
+current schema, by field id. A file belongs to the version of the schema that the snapshot which added it names; where
+one schema served several versions, the order of snapshots decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import DataFile as TheirFile
+from pyiceberg.manifest import DataFileContent, ManifestContent, ManifestEntry
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema as IcebergSchema
+from pyiceberg.table.delete_file_index import DeleteFileIndex
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.transforms import IdentityTransform
+
+from lakeevolve.avro.parse import parse
+from lakeevolve.errors import TableError
+from lakeevolve.model import path as paths
+from lakeevolve.model.schema import Schema
+from lakeevolve.tables import marker
+from lakeevolve.tables.base import DataFile, Fill, MarkerEntry, Version
+from lakeevolve.tables.iceberg.catalog import translated
+from lakeevolve.tables.iceberg.derive import Derivation, Known, known_columns
+from lakeevolve.tables.iceberg.raw import Handle, footer_ids, foreign_columns
+from lakeevolve.tables.iceberg.shape import leaf_arrow
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """When a version began: the snapshot that was current before it, and its sequence number where that counts."""
+
+    snapshot: int | None
+    sequence: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The versions of a table, oldest first, and when each began."""
+
+    versions: tuple[Version, ...]
+    began: Mapping[int, Began]
+
+
+@dataclass(slots=True)
+class _Order:
+    """Which of two snapshots came first. Snapshots that were expired came before all that are left."""
+
+    metadata: TableMetadata
+    index: dict[int, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        # v1 tables number no snapshots; metadata lists them in the order in which they were added.
+        self.index = {snapshot.snapshot_id: at for at, snapshot in enumerate(self.metadata.snapshots)}
+
+    def after(self, began: Began, snapshot: int | None, sequence: int | None) -> bool:
+        """Whether a file that *snapshot* added was added after a version began."""
+        if began.snapshot is None:
+            return True
+        if sequence and began.sequence:
+            return sequence > began.sequence
+        if began.snapshot not in self.index:
+            return True
+        return self.index.get(snapshot or 0, -1) > self.index[began.snapshot]
+
+
+def schema_of(metadata: TableMetadata, schema_id: int | None) -> IcebergSchema:
+    """A schema of the table by id; the current one where that schema was removed from the metadata."""
+    found = metadata.schema_by_id(schema_id) if schema_id is not None else None
+    return found if found is not None else metadata.schema()
+
+
+def read_history(metadata: TableMetadata, name: str, where: str, hint: Schema | None = None) -> History:
+    """The versions of a table. *name* is for a root record that nothing names; *hint* for columns that no version
+    knows."""
+    entries = marker.from_properties(metadata.properties, where)
+    if not entries:
+        first = Derivation(hint).schema(metadata.schema(), name)
+        began = {1: Began(None, None)}
+        return History((Version(1, first, derived=True, schema_id=metadata.current_schema_id),), began)
+    if [entry.number for entry in entries] != list(range(1, len(entries) + 1)):
+        raise TableError(
+            "the marker does not hold every version of the table",
+            where=where,
+            hint="restore the lakeevolve.v.* properties from an earlier version of the table's metadata",
+        )
+    versions = [_recorded(entry, metadata) for entry in entries]
+    starts = {entry.number: _began(entry) for entry in entries}
+    _derive_later(metadata, versions, starts, hint, name)
+    return History(tuple(versions), starts)
+
+
+def _began(entry: MarkerEntry) -> Began:
+    origin = entry.origin
+    snapshot = origin.get("snapshot", origin.get("commit"))
+    return Began(snapshot, origin.get("sequence"))
+
+
+def _recorded(entry: MarkerEntry, metadata: TableMetadata) -> Version:
+    snapshot, at = _began(entry).snapshot, entry.origin.get("ms")
+    return Version(
+        entry.number,
+        parse(entry.schema, lenient=True),
+        plan=entry.plan,
+        fills=entry.fills,
+        renames=entry.renames,
+        fresh=entry.fresh,
+        routes=entry.routes,
+        derived=entry.plan is None,
+        commit=snapshot,
+        schema_id=entry.origin.get("schema_id"),
+        at=datetime.fromtimestamp(at / 1000, UTC) if at else None,
+    )
+
+
+def _derive_later(
+    metadata: TableMetadata, versions: list[Version], starts: dict[int, Began], hint: Schema | None, name: str
+) -> None:
+    """Add the versions that others made since the newest recorded one."""
+    order = _Order(metadata)
+    recorded = {version.schema_id for version in versions}
+    newest = versions[-1]
+    previous: Snapshot | None = None
+    for snapshot in _main_line(metadata):
+        later = order.after(starts[newest.number], snapshot.snapshot_id, snapshot.sequence_number)
+        changed = snapshot.schema_id is not None and snapshot.schema_id not in recorded
+        if later and changed:
+            _derive_next(metadata, versions, starts, snapshot.schema_id, previous, hint, name)
+            recorded.add(snapshot.schema_id)
+        previous = snapshot
+    if metadata.current_schema_id != versions[-1].schema_id:
+        _derive_next(metadata, versions, starts, metadata.current_schema_id, previous, hint, name)
+
+
+def _main_line(metadata: TableMetadata) -> list[Snapshot]:
+    """The snapshots that led to the current one, oldest first."""
+    line = []
+    at = metadata.current_snapshot()
+    while at is not None:
+        line.append(at)
+        at = metadata.snapshot_by_id(at.parent_snapshot_id) if at.parent_snapshot_id is not None else None
+    return line[::-1]
+
+
+def _derive_next(
+    metadata: TableMetadata,
+    versions: list[Version],
+    starts: dict[int, Began],
+    schema_id: int | None,
+    before: Snapshot | None,
+    hint: Schema | None,
+    name: str,
+) -> None:
+    past = versions[-1]
+    old, new = schema_of(metadata, past.schema_id), schema_of(metadata, schema_id)
+    known: dict[int, Known] = {}
+    for version in versions:
+        # A column that comes back (a rollback by others) means what it meant last.
+        known.update(known_columns(schema_of(metadata, version.schema_id), version.schema))
+    foreign = {column.field_id for column in old.columns if column.name in foreign_columns(old, past.schema)}
+    reading = Derivation(hint, {}, known, frozenset(foreign - known.keys()))
+    schema = reading.schema(new, name, head=past.schema.record)
+    before_, after = known_columns(old, past.schema), known_columns(new, schema)
+    renames, fresh = follow(before_, after)
+    number = past.number + 1
+    snapshot = before.snapshot_id if before is not None else None
+    sequence = before.sequence_number if before is not None else None
+    starts[number] = Began(snapshot, sequence or None)
+    versions.append(
+        Version(
+            number,
+            schema,
+            fills=_unfilled(before_, after),
+            renames=renames,
+            fresh=fresh,
+            derived=True,
+            commit=snapshot,
+            schema_id=schema_id,
+            at=datetime.fromtimestamp(before.timestamp_ms / 1000, UTC) if before is not None else None,
+        )
+    )
+
+
+def follow(old: Mapping[int, Known], new: Mapping[int, Known]) -> tuple[dict[str, str], frozenset[str]]:
+    """Renames (new path to old path) and fresh paths between two versions, from the field ids alone."""
+    was = {known.path: number for number, known in old.items()}
+    renames, fresh = {}, set()
+    for number, known in new.items():
+        above = paths.parent(known.path)
+        if number in old:
+            before = old[number].path
+            if paths.leaf(before) != paths.leaf(known.path):
+                renames[known.path] = before
+        elif paths.join((*paths.parts(_back(above, renames)), paths.leaf(known.path))) in was:
+            fresh.add(known.path)
+    return renames, frozenset(fresh)
+
+
+def _unfilled(old: Mapping[int, Known], new: Mapping[int, Known]) -> dict[str, Fill]:
+    """What older rows read in columns that others added: their initial default where they have one (v3), else NULL."""
+    paths_ = {known.path for number, known in new.items() if number not in old}
+    return {
+        known.path: "null" if known.column.initial_default is None else "default"
+        for number, known in new.items()
+        if number not in old and paths.parent(known.path) not in paths_
+    }
+
+
+def _back(path: str, renames: Mapping[str, str]) -> str:
+    """The old path of a path whose ancestors may have been renamed."""
+    if not path:
+        return path
+    if path in renames:
+        return renames[path]
+    return paths.join((*paths.parts(_back(paths.parent(path), renames)), paths.leaf(path)))
+
+
+# Files --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """The live files of one snapshot with what concerns each, and what else is there to know of them."""
+
+    files: tuple[tuple[ManifestEntry, Handle], ...]
+    equality_deletes: bool
+    formats: frozenset[str]
+    specs: frozenset[int]
+
+
+def read_entries(metadata: TableMetadata, io: FileIO, snapshot: Snapshot | None, where: str) -> Entries:
+    """The live files of a snapshot, from its manifests."""
+    if snapshot is None:
+        return Entries((), False, frozenset(), frozenset())
+    data: list[ManifestEntry] = []
+    deletes = DeleteFileIndex()
+    equality = False
+    with translated(where):
+        for manifest in snapshot.manifests(io):
+            for entry in manifest.fetch_manifest_entry(io, discard_deleted=True):
+                content = entry.data_file.content
+                if manifest.content == ManifestContent.DATA and content == DataFileContent.DATA:
+                    data.append(entry)
+                elif content == DataFileContent.EQUALITY_DELETES:
+                    equality = True
+                else:
+                    deletes.add_delete_file(entry, partition_key=entry.data_file.partition)
+    found = []
+    for entry in data:
+        theirs = entry.data_file
+        applying = deletes.for_data_file(entry.sequence_number or 0, theirs, partition_key=theirs.partition)
+        handle = Handle(
+            theirs,
+            tuple(sorted(applying, key=lambda delete: str(delete.file_path))),
+            equality,
+            _identity_values(metadata, theirs),
+            entry.sequence_number,
+        )
+        found.append((entry, handle))
+    found.sort(key=lambda pair: (pair[0].sequence_number or 0, str(pair[0].data_file.file_path)))
+    return Entries(
+        tuple(found),
+        equality,
+        frozenset(str(entry.data_file.file_format.value) for entry in data),
+        frozenset(entry.data_file.spec_id or 0 for entry in data),
+    )
+
+
+def _identity_values(metadata: TableMetadata, file: TheirFile) -> dict[int, Any]:
+    """The values of identity partitions by source column: files of other tools may leave such columns out."""
+    spec: PartitionSpec | None = metadata.specs().get(file.spec_id or 0)
+    if spec is None:
+        return {}
+    return {
+        each.source_id: file.partition[at]
+        for at, each in enumerate(spec.fields)
+        if isinstance(each.transform, IdentityTransform) and at < len(file.partition) and file.partition[at] is not None
+    }
+
+
+def data_files(
+    entries: Entries, history: History, metadata: TableMetadata, io: FileIO
+) -> tuple[DataFile, ...]:
+    """The files with the version that each was written for."""
+    order = _Order(metadata)
+    mapping = metadata.name_mapping()
+    found = []
+    for entry, handle in entries.files:
+        theirs = handle.file
+        snapshot = metadata.snapshot_by_id(entry.snapshot_id) if entry.snapshot_id is not None else None
+        sequence = entry.file_sequence_number or entry.sequence_number or None
+        begun = [
+            version
+            for version in history.versions
+            if order.after(history.began[version.number], entry.snapshot_id, sequence)
+        ] or [history.versions[0]]
+        inferred = False
+        if len(history.versions) == 1:
+            version = history.versions[0]
+        elif snapshot is not None and snapshot.schema_id is not None:
+            version = _of_schema(history.versions, begun, snapshot.schema_id)
+        else:
+            inferred = True
+            version = _of_footer(begun, metadata, footer_ids(io, theirs.file_path, mapping))
+        found.append(
+            DataFile(
+                path=theirs.file_path,
+                rows=theirs.record_count,
+                bytes=theirs.file_size_in_bytes,
+                version=version.number,
+                inferred=inferred,
+                added=entry.snapshot_id,
+                handle=handle,
+            )
+        )
+    return tuple(found)
+
+
+def _of_schema(versions: Sequence[Version], begun: Sequence[Version], schema_id: int) -> Version:
+    same = [version for version in begun if version.schema_id == schema_id]
+    if same:
+        return same[-1]
+    known = [version for version in versions if version.schema_id == schema_id]
+    if known:
+        return known[0]
+    # A schema from before the first version, or one that nobody had when the versions were recorded.
+    older = [version for version in begun if (version.schema_id or 0) <= schema_id]
+    return older[-1] if older else versions[0]
+
+
+def _of_footer(begun: Sequence[Version], metadata: TableMetadata, footer: Mapping[int, Any]) -> Version:
+    """The newest version whose columns a file has exactly; else the newest that has all of the file's columns."""
+    best = begun[-1]
+    for exact in (False, True):
+        for version in begun:
+            schema = schema_of(metadata, version.schema_id)
+            ids = set(schema.field_ids)
+            owned = set(footer) == ids if exact else set(footer) <= ids
+            if owned and all(_same_leaf(schema, number, held) for number, held in footer.items()):
+                best = version
+    return best
+
+
+def _same_leaf(schema: IcebergSchema, number: int, held: pa.DataType) -> bool:
+    """Whether a column was not promoted since; other types than numbers have one representation too many."""
+    column = schema.find_type(number)
+    if not column.is_primitive:
+        return True
+    wanted = leaf_arrow(column)
+    return bool(held == wanted or not (pa.types.is_integer(wanted) or pa.types.is_floating(wanted)))

@@ -1,0 +1,135 @@
+"""What the table's own reader, pyiceberg, gives: whole or file by file, under a predicate or not."""
+
+from __future__ import annotations
+
+import uuid as uuids
+from collections.abc import Iterator
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.expressions import (
+    AlwaysTrue,
+    BooleanExpression,
+    EqualTo,
+    In,
+    IsNull,
+    LessThan,
+    Reference,
+)
+from pyiceberg.io import FileIO
+from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files
+from pyiceberg.schema import Schema as IcebergSchema
+from pyiceberg.table import DataScan, FileScanTask
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.types import DecimalType, IcebergType, TimestampType, TimestamptzType, UUIDType
+
+from lakeevolve.errors import TableError
+from lakeevolve.model import path as paths
+from lakeevolve.model.schema import Schema
+from lakeevolve.tables.base import DataFile, Predicate
+from lakeevolve.tables.iceberg.catalog import translated
+from lakeevolve.tables.iceberg.locate import locate
+from lakeevolve.tables.iceberg.raw import foreign_columns
+from lakeevolve.tables.iceberg.shape import Reading, with_ids
+from lakeevolve.tables.iceberg.types import by_name
+
+
+def read_table(
+    metadata: TableMetadata,
+    io: FileIO,
+    schema: IcebergSchema,
+    avro: Schema,
+    where: str,
+    *,
+    snapshot: int | None = None,
+    file: DataFile | None = None,
+    predicate: Predicate | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The rows that pyiceberg reads, in the canonical layout of *avro*, then the foreign columns.
+
+    Files are read one after the other, each in file order, so that memory does not grow with the table.
+    """
+    expression = AlwaysTrue() if predicate is None else _expression(schema, avro, predicate)
+    with translated(where):
+        scan = DataScan(metadata, io, row_filter=expression, snapshot_id=snapshot)
+        tasks = [task for task in scan.plan_files() if file is None or task.file.file_path == file.path]
+    tasks.sort(key=lambda task: str(task.file.file_path))
+    for task in tasks:
+        for batch in _task(metadata, io, schema, expression, task):
+            yield _canonical(batch, schema, avro, task.file.file_path)
+
+
+def _task(
+    metadata: TableMetadata, io: FileIO, schema: IcebergSchema, expression: BooleanExpression, task: FileScanTask
+) -> Iterator[pa.RecordBatch]:
+    """One file's batches as they come: the public method holds a whole file (apache/iceberg-python#3036)."""
+    where = task.file.file_path
+    with translated(where):
+        scan = ArrowScan(metadata, io, schema, expression)
+        batches = scan._record_batches_from_scan_tasks_and_deletes([task], _read_all_delete_files(io, [task]))
+    while True:
+        with translated(where):
+            batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch
+
+
+def _canonical(batch: pa.RecordBatch, schema: IcebergSchema, avro: Schema, where: str) -> pa.RecordBatch:
+    reading = Reading(with_ids(list(batch.schema), list(schema.name_mapping)), where)
+    struct = schema.as_struct()
+    names = [each.name for each in avro.fields] + list(foreign_columns(schema, avro))
+    types = {each.name: each.type for each in avro.fields}
+    arrays = []
+    for name in names:
+        column = by_name(struct, name)
+        if column is None:
+            raise TableError(
+                f"the table has no column {name!r}", where=where, hint="refresh the table: its schema has changed"
+            )
+        arrays.append(reading.column(batch.columns, len(batch), column, types.get(name), paths.child("", name)))
+    return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def _expression(schema: IcebergSchema, avro: Schema, predicate: Predicate) -> BooleanExpression:
+    column = locate(schema, avro.root, predicate.path)
+    segments = paths.parts(predicate.path)
+    if column is None or not column.field_type.is_primitive or {paths.ITEMS, paths.VALUES} & set(segments):
+        raise TableError(
+            "there can be no filter on this path", where=predicate.path, hint="filters are on columns, not in lists"
+        )
+    term = Reference(str(schema.find_column_name(column.field_id)))
+    match predicate.op:
+        case "is null":
+            return IsNull(term)
+        case "=":
+            return EqualTo(term, _literal(predicate.value, column.field_type))
+        case "<":
+            return LessThan(term, _literal(predicate.value, column.field_type))
+        case "in":
+            return In(term, {_literal(value, column.field_type) for value in predicate.value})
+
+
+def _literal(value: Any, type_: IcebergType) -> Any:
+    """A value as pyiceberg's literals take it."""
+    match type_:
+        case UUIDType():
+            return value if isinstance(value, uuids.UUID) else _uuid(value)
+        case DecimalType() if isinstance(value, Decimal):
+            # A literal of another scale is refused, and arithmetic would round to the context's digits.
+            sign, digits, exponent = value.as_tuple()
+            shift = type_.scale + int(exponent)
+            if shift >= 0:
+                return Decimal((sign, (*digits, *(0,) * shift), -type_.scale))
+            return value
+        case TimestampType() if isinstance(value, datetime):
+            return value.replace(tzinfo=None).isoformat()
+        case TimestamptzType() if isinstance(value, datetime):
+            return value.isoformat() if value.tzinfo is not None else value.isoformat() + "+00:00"
+    return value
+
+
+def _uuid(value: Any) -> uuids.UUID:
+    return uuids.UUID(bytes=value) if isinstance(value, bytes) else uuids.UUID(str(value))

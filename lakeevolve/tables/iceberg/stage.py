@@ -1,0 +1,308 @@
+"""Preparing an evolution down to the last byte, and committing it in one piece.
+
+Staging writes data files, manifests and a manifest list; the table refers to none of them until the catalog swaps its
+metadata. Schema, snapshot and marker are updates of that one swap.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyiceberg.io import FileIO
+from pyiceberg.schema import Schema as IcebergSchema
+from pyiceberg.table import Table as IcebergTable
+from pyiceberg.table import TableProperties, Transaction
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.update import (
+    AddSchemaUpdate,
+    AssertCurrentSchemaId,
+    AssertDefaultSortOrderId,
+    AssertDefaultSpecId,
+    AssertLastAssignedFieldId,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    SetCurrentSchemaUpdate,
+    SetPropertiesUpdate,
+    TableRequirement,
+    TableUpdate,
+)
+
+from lakeevolve.errors import TableError, UnsupportedTable
+from lakeevolve.model.change import Change
+from lakeevolve.model.schema import Schema
+from lakeevolve.tables.base import Capability, DataFile, Evolution, Predicate, StagedFile
+from lakeevolve.tables.iceberg.capability import capability
+from lakeevolve.tables.iceberg.catalog import translated
+from lakeevolve.tables.iceberg.evolve import Edits, Evolved, evolve
+from lakeevolve.tables.iceberg.facts import Facts
+from lakeevolve.tables.iceberg.mapping import mapped
+from lakeevolve.tables.iceberg.raw import Handle, foreign_columns, read_raw
+from lakeevolve.tables.iceberg.reading import read_table
+from lakeevolve.tables.iceberg.snapshot import Replace
+from lakeevolve.tables.iceberg.write import new_path, write_file
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import DataFile as TheirFile
+
+
+@dataclass(slots=True)
+class StagedEvolution:
+    """What was prepared. ``files`` fulfils the protocol; the rest is for the commit."""
+
+    where: str
+    io: FileIO
+    base: TableMetadata
+    metadata: TableMetadata
+    target: Schema
+    checked: bool
+    updates: tuple[TableUpdate, ...]
+    files: tuple[StagedFile, ...] = ()
+    written: list[str] = field(default_factory=list)
+    rewritten: frozenset[str] = frozenset()
+
+    @property
+    def schema(self) -> IcebergSchema:
+        return self.metadata.schema()
+
+    def raw(self, file: StagedFile) -> Iterator[pa.RecordBatch]:
+        """The rows of a staged file as pyarrow alone reads them."""
+        return read_raw(self.io, file.handle, self.schema, self.target, None)
+
+    def read(self, file: DataFile | None = None, predicate: Predicate | None = None) -> Iterator[pa.RecordBatch]:
+        """What pyiceberg would read after the commit."""
+        return read_table(
+            self.metadata, self.io, self.schema, self.target, self.where, file=file, predicate=predicate
+        )
+
+    def abandon(self) -> tuple[str, ...]:
+        """Delete what was written; return what could not be deleted."""
+        left = delete_all(self.io, self.written)
+        self.written = list(left)
+        return left
+
+    def requirements(self) -> tuple[TableRequirement, ...]:
+        """What has to be true of the table at the moment of the commit."""
+        found: list[TableRequirement] = [
+            AssertTableUUID(uuid=self.base.table_uuid),
+            AssertCurrentSchemaId(current_schema_id=self.base.current_schema_id),
+            AssertDefaultSpecId(default_spec_id=self.base.default_spec_id),
+            AssertDefaultSortOrderId(default_sort_order_id=self.base.default_sort_order_id),
+        ]
+        if self.schema.schema_id != self.base.current_schema_id:
+            found.append(AssertLastAssignedFieldId(last_assigned_field_id=self.base.last_column_id))
+        if self.checked:
+            ref = self.base.refs.get(MAIN_BRANCH)
+            found.append(AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=ref.snapshot_id if ref else None))
+        return tuple(found)
+
+    def origin(self, now: TableMetadata) -> dict[str, int | None]:
+        """Where the new version begins: after the snapshot that is current just before the commit."""
+        metadata = self.base if self.checked else now
+        snapshot = metadata.current_snapshot()
+        return {
+            "snapshot": snapshot.snapshot_id if snapshot is not None else None,
+            "schema_id": self.schema.schema_id,
+            "sequence": getattr(metadata, "last_sequence_number", None) or None,
+            "ms": time.time_ns() // 1_000_000,
+        }
+
+
+def delete_all(io: FileIO, locations: Sequence[str]) -> tuple[str, ...]:
+    """Delete files; return those that are still there."""
+    left = []
+    for location in locations:
+        try:
+            io.delete(location)
+        except FileNotFoundError:
+            continue
+        except Exception:
+            # Whatever the store raises, the rest is still to be deleted.
+            left.append(location)
+    return tuple(left)
+
+
+def stage(
+    table: IcebergTable, evolution: Evolution, facts: Facts, live: Sequence[DataFile], where: str
+) -> StagedEvolution:
+    """Prepare an evolution of the table as *table* has loaded it."""
+    return _Staging(table, evolution, facts, live, where).run()
+
+
+class _Staging:
+    def __init__(
+        self, table: IcebergTable, evolution: Evolution, facts: Facts, live: Sequence[DataFile], where: str
+    ) -> None:
+        self.table = table
+        self.evolution = evolution
+        self.facts = facts
+        self.live = live
+        self.where = where
+        self.base = table.metadata
+        self.written: list[str] = []
+        self.checked = False
+
+    def run(self) -> StagedEvolution:
+        if self.base.format_version > 2:
+            raise UnsupportedTable(
+                f"the table has format version {self.base.format_version}, which no Python library writes yet",
+                where=self.where,
+                hint="run the plan's Spark SQL, or use the Spark engine",
+            )
+        self._check_routes()
+        changes = [change for change, _ in self.evolution.changes]
+        evolved = evolve(
+            self.base.schema(),
+            self.evolution.base,
+            self.evolution.target,
+            Edits.of(changes, self.evolution.fills),
+            last_id=self.base.last_column_id,
+            format_version=self.base.format_version,
+        )
+        self._check_layout(evolved)
+        self._check_rewrite(evolved)
+        try:
+            return self._stage(evolved)
+        except BaseException:
+            delete_all(self.table.io, self.written)
+            raise
+
+    def _stage(self, evolved: Evolved) -> StagedEvolution:
+        transaction = self.table.transaction()
+        with translated(self.where):
+            transaction._stage(self._schema_updates(evolved))
+            schema = transaction.table_metadata.schema()
+        files = [self._rewrite(source, schema) for source in self.evolution.rewrite]
+        kept = tuple(file for file in files if file is not None)
+        with translated(self.where):
+            if self.evolution.rewrite:
+                self._replace(transaction, kept)
+            metadata = transaction.table_metadata
+        return StagedEvolution(
+            where=self.where,
+            io=self.table.io,
+            base=self.base,
+            metadata=metadata,
+            target=self.evolution.target,
+            checked=self.checked or bool(self.evolution.rewrite),
+            updates=transaction._updates,
+            files=kept,
+            written=self.written,
+            rewritten=frozenset(source.path for source in self.evolution.rewrite),
+        )
+
+    def _replace(self, transaction: Transaction, files: Sequence[StagedFile]) -> None:
+        taken = [source.path for source in self.evolution.rewrite]
+        producer = Replace(transaction, self.table.io, taken, [file.handle.file for file in files])
+        try:
+            missing = producer.missing()
+            if missing:
+                raise TableError(
+                    "a file to be rewritten is not in the table any more",
+                    where=min(missing),
+                    hint="list the files again and stage anew",
+                )
+            updates, _ = producer.stage()
+        finally:
+            self.written += producer.written()
+        transaction._stage(updates)
+
+    def _schema_updates(self, evolved: Evolved) -> tuple[TableUpdate, ...]:
+        current = self.base.schema()
+        same = next((schema for schema in self.base.schemas if schema == evolved.schema), None)
+        if same is not None:
+            changed: tuple[TableUpdate, ...] = (
+                () if same.schema_id == current.schema_id else (SetCurrentSchemaUpdate(schema_id=same.schema_id),)
+            )
+        else:
+            number = max(schema.schema_id for schema in self.base.schemas) + 1
+            made = IcebergSchema(
+                *evolved.schema.columns,
+                schema_id=number,
+                identifier_field_ids=list(evolved.schema.identifier_field_ids),
+            )
+            changed = (AddSchemaUpdate(schema=made), SetCurrentSchemaUpdate(schema_id=-1))
+        mapping = self.base.name_mapping()
+        if mapping is None or not changed:
+            return changed
+        text = mapped(mapping, evolved.schema).model_dump_json()
+        return (*changed, SetPropertiesUpdate(updates={TableProperties.DEFAULT_NAME_MAPPING: text}))
+
+    def _rewrite(self, source: DataFile, schema: IcebergSchema) -> StagedFile | None:
+        """One file written anew: a file of the same partition, or none where no row is left."""
+        theirs: TheirFile = source.handle.file
+        spec = self.base.specs()[theirs.spec_id or 0]
+        folder = ""
+        if len(theirs.partition):
+            folder = spec.partition_to_path(theirs.partition, schema)
+        path = new_path(self.table.location_provider(), folder)
+        self.written.append(path)
+        made = write_file(
+            self.table.io,
+            path,
+            schema,
+            self.evolution.target,
+            self.evolution.convert(source),
+            self.base.properties,
+            partition=theirs.partition,
+            spec_id=theirs.spec_id or 0,
+            sort_order_id=theirs.sort_order_id,
+        )
+        self.evolution.progress(source)
+        if made is None:
+            self.written.remove(path)
+            return None
+        return StagedFile(path, made.rows, made.file.file_size_in_bytes, (source.path,), Handle(made.file))
+
+    # Checks: a plan is checked when it is made, and once more here, since nothing else stands before the commit. -----
+
+    def _check_routes(self) -> None:
+        for change, route in self.evolution.changes:
+            now = self._capability(change)
+            self.checked = self.checked or now.precondition is not None
+            if route in ("external", "refuse") or now.route in ("external", "refuse"):
+                raise UnsupportedTable(
+                    f"a step cannot be run here: {now.reason}", where=change.path or "$", hint="plan again"
+                )
+
+    def _capability(self, change: Change) -> Capability:
+        of = self.evolution
+        return capability(self.facts, change, of.base, of.target, of.fills, of.renames)
+
+    def _check_layout(self, evolved: Evolved) -> None:
+        """Partitioning and order refer to columns by id, so these have to stay."""
+        ids = evolved.schema.field_ids
+        lost = [name for number, name in self.facts.partitioned.items() if number not in ids]
+        if lost or self.facts.sorted_by - ids:
+            raise UnsupportedTable(
+                "a column that the table is partitioned or sorted by would be dropped or get another type",
+                where=", ".join(lost) or "sort order",
+                hint="replace the partition spec or the sort order first",
+            )
+
+    def _check_rewrite(self, evolved: Evolved) -> None:
+        """Every live file has to hold what the new schema requires of it."""
+        rewritten = {file.path for file in self.evolution.rewrite}
+        needed = evolved.replaced | (evolved.added & evolved.required)
+        routed = {change.path for change, route in self.evolution.changes if route in ("backfill", "rewrite")}
+        if not needed and not routed:
+            return
+        left = [file.path for file in self.live if file.path not in rewritten and file.rows]
+        if needed and left:
+            raise TableError(
+                f"{len(left)} live files are not among those to be rewritten, though {min(needed)} needs it",
+                where=left[0],
+                hint="list the files again and stage anew",
+            )
+
+
+def columns_of(metadata: TableMetadata, avro: Schema) -> dict[str, Any]:
+    """The table's columns as JSON, the foreign ones named."""
+    return {
+        "columns": [column.model_dump(mode="json", by_alias=True) for column in metadata.schema().columns],
+        "foreign": list(foreign_columns(metadata.schema(), avro)),
+    }

@@ -1,0 +1,299 @@
+"""The handle of an Iceberg table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.table import Table as IcebergTable
+from pyiceberg.table.snapshots import Snapshot
+
+from lakeevolve.errors import TableError
+from lakeevolve.model.change import Change
+from lakeevolve.model.schema import Schema
+from lakeevolve.tables import marker
+from lakeevolve.tables.base import (
+    Capability,
+    DataFile,
+    Evolution,
+    Fill,
+    MarkerEntry,
+    Predicate,
+    Route,
+    Staged,
+    State,
+    Version,
+)
+from lakeevolve.tables.iceberg.capability import capability
+from lakeevolve.tables.iceberg.catalog import Location, load
+from lakeevolve.tables.iceberg.commit import commit
+from lakeevolve.tables.iceberg.derive import Derivation
+from lakeevolve.tables.iceberg.facts import Facts, facts_of
+from lakeevolve.tables.iceberg.history import Entries, History, data_files, read_entries, read_history, schema_of
+from lakeevolve.tables.iceberg.raw import foreign_columns, read_raw
+from lakeevolve.tables.iceberg.reading import read_table
+from lakeevolve.tables.iceberg.rewrite import files_to_rewrite
+from lakeevolve.tables.iceberg.stage import StagedEvolution, stage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class IcebergHandle:
+    """A live Iceberg table; fulfils :class:`lakeevolve.tables.base.Table`."""
+
+    format: Literal["iceberg"] = "iceberg"
+    ordered = True
+
+    def __init__(self, location: Location, catalog: Catalog, table: IcebergTable) -> None:
+        self._location = location
+        self._catalog = catalog
+        self._take(table)
+
+    def _take(self, table: IcebergTable) -> None:
+        self._table = table
+        self._histories: dict[str | None, History] = {}
+        self._entries: dict[int | None, Entries] = {}
+        if self._location.snapshot is not None:
+            self._snapshot(self._location.snapshot)
+
+    @property
+    def uri(self) -> str:
+        return self._location.uri
+
+    @property
+    def iceberg(self) -> IcebergTable:
+        """pyiceberg's own handle, as it was loaded last."""
+        return self._table
+
+    @property
+    def schema(self) -> Schema:
+        return self.history()[-1].schema
+
+    @property
+    def state(self) -> State:
+        metadata = self._table.metadata
+        current = self._snapshot(self._location.snapshot)
+        return State(
+            id=str(metadata.table_uuid),
+            pin={
+                "uuid": str(metadata.table_uuid),
+                "format-version": metadata.format_version,
+                "schema-id": metadata.current_schema_id,
+                "spec-id": metadata.default_spec_id,
+                "sort-order-id": metadata.default_sort_order_id,
+                "identifier-ids": sorted(metadata.schema().identifier_field_ids),
+            },
+            position=current.snapshot_id if current is not None else None,
+        )
+
+    @property
+    def foreign(self) -> tuple[str, ...]:
+        newest = self.history()[-1]
+        return foreign_columns(schema_of(self._table.metadata, newest.schema_id), newest.schema)
+
+    def refresh(self) -> None:
+        self._take(load(self._catalog, self._location))
+
+    def derived(self, hint: Schema | None = None, renames: Mapping[str, str] | None = None) -> Schema:
+        return Derivation(hint, renames or {}).schema(self._current_schema(), self._location.identifier[-1])
+
+    def _current_schema(self) -> Any:
+        snapshot = self._snapshot(self._location.snapshot)
+        if self._location.snapshot is not None and snapshot is not None:
+            return schema_of(self._table.metadata, snapshot.schema_id)
+        return self._table.metadata.schema()
+
+    def history(self, hint: Schema | None = None) -> tuple[Version, ...]:
+        versions = self._history(hint).versions
+        pinned = self._location.snapshot
+        if pinned is None or len(versions) == 1:
+            return versions
+        # The table as it was: up to the version that its snapshot was written for.
+        snapshot = self._snapshot(pinned)
+        at = [v.number for v in versions if snapshot is not None and v.schema_id == snapshot.schema_id]
+        begun = {v.number for v in versions if v.commit is None or not self._later(v.commit, pinned)}
+        until = max((number for number in at if number in begun), default=versions[-1].number)
+        return versions[:until]
+
+    def _later(self, one: int, other: int) -> bool:
+        """Whether a snapshot is the other or came after it."""
+        order = [snapshot.snapshot_id for snapshot in self._table.metadata.snapshots]
+        return one in order and order.index(one) >= order.index(other)
+
+    def _history(self, hint: Schema | None) -> History:
+        key = hint.digest if hint is not None else None
+        if key not in self._histories:
+            name = self._location.identifier[-1]
+            self._histories[key] = read_history(self._table.metadata, name, self.uri, hint)
+        return self._histories[key]
+
+    def _snapshot(self, position: int | None) -> Snapshot | None:
+        if position is None:
+            return self._table.metadata.current_snapshot()
+        found = self._table.metadata.snapshot_by_id(position)
+        if found is None:
+            raise TableError(
+                f"the table has no snapshot {position} (any more)",
+                where=self.uri,
+                hint="lakeevolve history lists the snapshots that are left",
+            )
+        return found
+
+    def _entries_at(self, position: int | None) -> Entries:
+        snapshot = self._snapshot(position if position is not None else self._location.snapshot)
+        key = snapshot.snapshot_id if snapshot is not None else None
+        if key not in self._entries:
+            self._entries[key] = read_entries(self._table.metadata, self._table.io, snapshot, self.uri)
+        return self._entries[key]
+
+    def files(self, position: int | None = None, hint: Schema | None = None) -> tuple[DataFile, ...]:
+        return data_files(self._entries_at(position), self._history(hint), self._table.metadata, self._table.io)
+
+    def raw(self, file: DataFile, hint: Schema | None = None) -> Iterator[pa.RecordBatch]:
+        metadata = self._table.metadata
+        version = self._history(hint).versions[file.version - 1]
+        return read_raw(
+            self._table.io,
+            file.handle,
+            schema_of(metadata, version.schema_id),
+            version.schema,
+            metadata.name_mapping(),
+        )
+
+    def read(self, file: DataFile | None = None, predicate: Predicate | None = None) -> Iterator[pa.RecordBatch]:
+        newest = self.history()[-1]
+        return read_table(
+            self._table.metadata,
+            self._table.io,
+            schema_of(self._table.metadata, newest.schema_id),
+            newest.schema,
+            self.uri,
+            snapshot=self._location.snapshot,
+            file=file,
+            predicate=predicate,
+        )
+
+    @property
+    def facts(self) -> Facts:
+        """What decides about routes."""
+        entries = self._entries_at(None)
+        return facts_of(
+            self._table.metadata,
+            specs=entries.specs,
+            equality_deletes=entries.equality_deletes,
+            formats=entries.formats,
+        )
+
+    def capability(
+        self,
+        change: Change,
+        base: Schema,
+        target: Schema,
+        fills: Mapping[str, Fill],
+        renames: Mapping[str, str] | None = None,
+    ) -> Capability:
+        return capability(self.facts, change, base, target, fills, renames)
+
+    def combine(self, changes: Sequence[tuple[Change, Capability]]) -> Sequence[tuple[Change, Capability]]:
+        """Every route of an Iceberg table lands in the same commit, so none has to give way to another."""
+        return tuple(changes)
+
+    def must_rewrite(
+        self, evolution_routes: Sequence[tuple[Change, Route]], files: Iterable[DataFile]
+    ) -> tuple[DataFile, ...]:
+        return files_to_rewrite(evolution_routes, tuple(files), self._table)
+
+    def stage(self, evolution: Evolution) -> Staged:
+        self._refuse_pinned()
+        return stage(self._table, evolution, self.facts, self.files(hint=evolution.base), self.uri)
+
+    def commit(self, staged: Staged, entries: Sequence[MarkerEntry]) -> State:
+        self._refuse_pinned()
+        if not isinstance(staged, StagedEvolution):
+            raise TableError("this was not staged by an Iceberg table", where=self.uri, hint="stage it with this table")
+        history = self._history(None)
+        known = {v.number: replace(v, commit=history.began[v.number].snapshot) for v in history.versions}
+        commit(self._catalog, load(self._catalog, self._location), staged, entries, known, history.began, self.uri)
+        self.refresh()
+        return self.state
+
+    def _refuse_pinned(self) -> None:
+        if self._location.snapshot is not None:
+            raise TableError(
+                "a table opened at an old snapshot cannot be changed",
+                where=self.uri,
+                hint="open it without @SNAPSHOT",
+            )
+
+    def progress_of(self, plan_digest: str) -> Literal["none", "partly", "done"]:
+        entries = marker.from_properties(self._table.metadata.properties, self.uri)
+        return "done" if any(entry.plan == plan_digest for entry in entries) else "none"
+
+    def describe(self) -> Mapping[str, Any]:
+        metadata = self._table.metadata
+        entries = self._entries_at(None)
+        state = self.state
+        schema = self._current_schema()
+        facts = self.facts
+        described: dict[str, Any] = {
+            "uri": self.uri,
+            "format": self.format,
+            "id": state.id,
+            "pin": dict(state.pin),
+            "schema": self.schema.to_json(),
+            "versions": [_version_json(version) for version in self.history()],
+            "columns": [json.loads(column.model_dump_json(by_alias=True)) for column in schema.columns],
+            "foreign": list(self.foreign),
+            "partitioning": [
+                {
+                    "name": each.name,
+                    "transform": str(each.transform),
+                    "column": schema.find_column_name(each.source_id),
+                }
+                for each in metadata.spec().fields
+            ],
+            "sort_order": [
+                {
+                    "column": schema.find_column_name(each.source_id),
+                    "transform": str(each.transform),
+                    "direction": each.direction.name.lower(),
+                }
+                for each in metadata.sort_order().fields
+            ],
+            "identifier": sorted(
+                str(schema.find_column_name(number)) for number in schema.identifier_field_ids
+            ),
+            "features": {
+                "name_mapping": facts.mapping is not None,
+                "equality_deletes": facts.equality_deletes,
+                "position_deletes": any(handle.deletes for _, handle in entries.files),
+                "branches": list(facts.branches),
+                "file_formats": sorted(facts.formats),
+                "specs_in_use": sorted(entries.specs),
+            },
+            "counts": {
+                "files": len(entries.files),
+                "rows": sum(handle.file.record_count for _, handle in entries.files),
+                "bytes": sum(handle.file.file_size_in_bytes for _, handle in entries.files),
+                "snapshots": len(metadata.snapshots),
+                "schemas": len(metadata.schemas),
+            },
+        }
+        return described
+
+
+def _version_json(version: Version) -> dict[str, Any]:
+    return {
+        "number": version.number,
+        "digest": version.digest,
+        "schema": version.schema.to_json(),
+        "plan": version.plan,
+        "derived": version.derived,
+        "commit": version.commit,
+        "schema_id": version.schema_id,
+        "at": version.at.isoformat() if version.at is not None else None,
+    }

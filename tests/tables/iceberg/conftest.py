@@ -1,0 +1,187 @@
+"""Evolving Iceberg tables in tests: the way that apply goes, without plans, proofs or journals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakeevolve.avro.arrow import arrow_schema, execute
+from lakeevolve.avro.parse import parse
+from lakeevolve.avro.resolution import resolve
+from lakeevolve.model.change import AddField, Change
+from lakeevolve.model.diff import diff
+from lakeevolve.model.schema import Schema
+from lakeevolve.tables.base import Capability, DataFile, Evolution, Fill, MarkerEntry, Staged, Version
+from lakeevolve.tables.iceberg import IcebergHandle, append, create_table, open_table
+
+
+@dataclass
+class Evolved:
+    """What one evolution did."""
+
+    capabilities: list[tuple[Change, Capability]]
+    staged: Staged
+    evolution: Evolution
+
+    def routes(self) -> set[str]:
+        return {can.route for _, can in self.capabilities}
+
+
+@dataclass
+class Workshop:
+    """An embedded catalog in a folder, and what is done to its tables."""
+
+    folder: Path
+    plans: Iterator[int] = field(default_factory=lambda: iter(range(1, 1000)))
+
+    def uri(self, name: str = "t") -> str:
+        return f"iceberg:{self.folder / 'lake'}/shop.{name}"
+
+    def table(
+        self, schema: Any, rows: Sequence[Mapping[str, Any]] = (), name: str = "t", **options: Any
+    ) -> IcebergHandle:
+        made = create_table(self.uri(name), parse(schema), **options)
+        if rows:
+            self.append(made, schema, rows)
+        return made
+
+    def append(self, table: IcebergHandle, schema: Any, rows: Sequence[Mapping[str, Any]]) -> int:
+        return append(table, pa.Table.from_pylist(list(rows), schema=arrow_schema(parse(schema), strict=False)))
+
+    def reopen(self, table: IcebergHandle) -> IcebergHandle:
+        return open_table(table.uri)
+
+    def prepare(
+        self,
+        table: IcebergHandle,
+        target: Any,
+        *,
+        renames: Mapping[str, str] | Sequence[tuple[str, str]] = (),
+        fills: Mapping[str, Fill] | None = None,
+        convert: Callable[[DataFile], Iterator[pa.RecordBatch]] | None = None,
+    ) -> Evolved:
+        wanted = target if isinstance(target, Schema) else parse(target)
+        versions = table.history(hint=wanted)
+        base = versions[-1].schema
+        delta = diff(base, wanted, renames)
+        filled: dict[str, Fill] = {c.path: "default" for c in delta.changes if isinstance(c, AddField)}
+        filled.update(fills or {})
+        found = [(c, table.capability(c, base, wanted, filled)) for c in delta.changes]
+        found = list(table.combine(found))
+        routed = [(change, can.route) for change, can in found]
+        files = table.files(hint=wanted)
+        after = Version(len(versions) + 1, wanted, fills=filled, renames=delta.renames)
+        evolution = Evolution(
+            base=base,
+            target=wanted,
+            changes=routed,
+            renames=delta.renames,
+            fills=filled,
+            rewrite=table.must_rewrite(routed, files),
+            convert=convert or (lambda file: fold(table, (*versions, after), file, wanted)),
+        )
+        return Evolved(found, table.stage(evolution), evolution)
+
+    def commit(self, table: IcebergHandle, evolved: Evolved, plan: str | None = None) -> None:
+        versions = table.history(hint=evolved.evolution.target)
+        entry = MarkerEntry(
+            number=len(versions) + 1,
+            schema=evolved.evolution.target.to_json(),
+            digest=evolved.evolution.target.digest,
+            plan=plan or f"plan-{next(self.plans)}",
+            origin={},
+            fills=evolved.evolution.fills,
+            renames=evolved.evolution.renames,
+            routes={change.path: route for change, route in evolved.evolution.changes},
+        )
+        table.commit(evolved.staged, [*(_entry(version) for version in versions), entry])
+
+    def evolve(self, table: IcebergHandle, target: Any, **options: Any) -> Evolved:
+        evolved = self.prepare(table, target, **options)
+        self.commit(table, evolved)
+        return evolved
+
+
+def _entry(version: Version) -> MarkerEntry:
+    return MarkerEntry(
+        number=version.number,
+        schema=version.schema.to_json(),
+        digest=version.digest,
+        plan=version.plan,
+        origin={"commit": version.commit, "schema_id": version.schema_id},
+        fills=version.fills,
+        renames=version.renames,
+        routes=version.routes,
+        fresh=version.fresh,
+    )
+
+
+def fold(
+    table: IcebergHandle, versions: Sequence[Version], file: DataFile, hint: Schema | None = None
+) -> Iterator[pa.RecordBatch]:
+    """A file's raw rows as they have to read at the newest of *versions*."""
+    steps = [
+        resolve(old.schema, new.schema, renames=new.renames, fresh=new.fresh, fills=new.fills)
+        for old, new in pairwise(versions[file.version - 1 :])
+    ]
+    for batch in table.raw(file, hint=hint):
+        for step in steps:
+            batch = execute(step, batch, partial=True)  # noqa: PLW2901
+        yield batch
+
+
+@dataclass(frozen=True)
+class Readings:
+    """One table read in several ways, each as a list of rows in the order of ``id``."""
+
+    ours: list[dict[str, Any]]
+    expected: list[dict[str, Any]]
+    duckdb: list[dict[str, Any]]
+
+
+def _rows(batches: Iterator[pa.RecordBatch]) -> list[dict[str, Any]]:
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+@pytest.fixture(scope="session")
+def duck() -> Any:
+    """DuckDB with its Iceberg extension, from the extension's wheel."""
+    duckdb = pytest.importorskip("duckdb")
+    extensions = pytest.importorskip("duckdb_extensions")
+    connection = duckdb.connect()
+    for name in ("avro", "iceberg"):
+        extensions.import_extension(name, con=connection)
+        connection.load_extension(name)
+    connection.execute("SET TimeZone = 'UTC'")
+    return connection
+
+
+@pytest.fixture
+def workshop(tmp_path: Path) -> Workshop:
+    return Workshop(tmp_path)
+
+
+@pytest.fixture
+def read(duck: Any) -> Callable[[IcebergHandle], Readings]:
+    """Read a table with pyiceberg, fold its raw files, and read it with DuckDB."""
+
+    def run(table: IcebergHandle) -> Readings:
+        versions = table.history()
+        ours = _rows(table.read())
+        expected = [row for file in table.files() for row in _rows(fold(table, versions, file))]
+        found = duck.execute(
+            f"SELECT * FROM iceberg_scan('{table.iceberg.metadata_location.removeprefix('file://')}')"
+        ).to_arrow_table()
+        return Readings(*(_sorted(rows) for rows in (ours, expected, found.to_pylist())))
+
+    return run
+
+
+def _sorted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: str(row.get("id")))
