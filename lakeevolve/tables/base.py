@@ -235,6 +235,11 @@ class Table(Protocol):
         """The live data files, now or at an earlier position."""
         ...
 
+    def landed(self, version: Version) -> tuple[int | None, int] | None:
+        """The positions right before and right after the commit that wrote data for a version: the two states that a
+        rewrite leads between. None where that commit wrote none, or is no longer known."""
+        ...
+
     def raw(self, file: DataFile, hint: Schema | None = None) -> Iterator[pa.RecordBatch]:
         """The file's live rows as pyarrow alone reads them, in file order: the canonical layout of the file's
         version, then the foreign columns. A column that the version has and the footer lacks is null."""

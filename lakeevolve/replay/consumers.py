@@ -1,0 +1,77 @@
+"""Whether every row can be read with the schema that a consumer declared."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from lakeevolve.avro.arrow import arrow_schema, execute
+from lakeevolve.avro.resolution import Resolution, resolve
+from lakeevolve.errors import ValueMismatch
+from lakeevolve.model.schema import Schema
+from lakeevolve.replay.compare import Mismatch
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """One consumer with how rows of the table reach its reader schema.
+
+    ``resolution`` is None where its contract names fields and no reader schema. ``checks_values`` says that the
+    schemas resolve for some values only, so that every row has to be run.
+    """
+
+    name: str
+    resolution: Resolution | None
+    names: tuple[str, ...] = ()
+
+    @property
+    def checks_values(self) -> bool:
+        found = self.resolution
+        return found is not None and bool(found.incompatibilities) and not self.refused
+
+    @property
+    def refused(self) -> tuple[Mismatch, ...]:
+        """Why the consumer can read no row at all."""
+        if self.resolution is None:
+            return ()
+        return tuple(
+            Mismatch(None, None, i.path, "", "", f"{self.name} cannot read the table: {i.message}", self.name, "type")
+            for i in self.resolution.incompatibilities
+            if not i.value_level
+        )
+
+    def run(self, batch: pa.RecordBatch, file: str, offset: int) -> Mismatch | None:
+        """Read rows as the consumer does; the first that it cannot read."""
+        assert self.resolution is not None
+        try:
+            execute(self.resolution, batch.select(list(self.names)), partial=True, row_offset=offset)
+        except ValueMismatch as error:
+            reason = f"{self.name} cannot read the row: {error.what}"
+            return Mismatch(file, error.row, error.path, "", "", reason, self.name, "value")
+        return None
+
+    def verdict(self, broken: Collection[str]) -> dict[str, Any]:
+        """The consumer as evidence holds it."""
+        if self.resolution is None:
+            return {"name": self.name, "verdict": "not-replayed"}
+        return {"name": self.name, "verdict": "cannot-read" if self.name in broken else "reads"}
+
+
+def prepare(contracts: Iterable[Any], schema: Schema) -> tuple[Consumer, ...]:
+    """The consumers of these contracts. Each contract has a ``name`` and a ``reader`` schema or none."""
+    found = []
+    names = tuple(arrow_schema(schema, strict=False).names)
+    for contract in contracts:
+        reader = getattr(contract, "reader", None)
+        resolution = resolve(schema, reader) if isinstance(reader, Schema) else None
+        name = getattr(contract, "name", None) or getattr(contract, "contract", None) or str(contract)
+        found.append(Consumer(str(name), resolution, names))
+    return tuple(found)
+
+
+def refused(found: Sequence[Consumer]) -> list[Mismatch]:
+    """Why consumers can read no row at all."""
+    return [mismatch for consumer in found for mismatch in consumer.refused]

@@ -1,0 +1,128 @@
+"""Known faults of readers: what they get wrong although the files are right.
+
+A mismatch that is one of these is reported as ``REPLAY-READER-FAULT``, a warning that names the reader; every other
+mismatch is a mismatch. A fault is listed only where it is known upstream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from lakeevolve.replay import canonical
+from lakeevolve.replay.compare import Difference
+
+RULE: Final = "REPLAY-READER-FAULT"
+
+#: A NULL list of structs, or map to structs, reads as empty (apache/iceberg-python#3833).
+NULL_LIST_OF_STRUCTS: Final = "null-list-of-structs"
+
+KNOWN: Final[Mapping[str, frozenset[str]]] = {"pyiceberg": frozenset({NULL_LIST_OF_STRUCTS})}
+
+TEXTS: Final[Mapping[str, str]] = {
+    NULL_LIST_OF_STRUCTS: "a NULL list of structs, or map to structs, reads as empty (apache/iceberg-python#3833)"
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderFault:
+    """A known fault of a reader, met while replaying: the file is right, this reader is not.
+
+    ``rows`` counts the rows of ``file`` that it concerns at ``path``, ``row`` is the first of them.
+    """
+
+    reader: str
+    fault: str
+    file: str | None
+    row: int | None
+    path: str
+    rows: int
+    expected_type: str
+    actual_type: str
+
+    @property
+    def rule(self) -> str:
+        return RULE
+
+    @property
+    def reason(self) -> str:
+        return TEXTS[self.fault]
+
+    def __str__(self) -> str:
+        where = self.file or "the table"
+        if self.row is not None:
+            where += f", row {self.row}"
+        counted = f"{self.rows} row" if self.rows == 1 else f"{self.rows} rows"
+        return f"{where}, {self.path}: {self.reader}: {self.reason} ({counted})"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "rule": RULE,
+            "reader": self.reader,
+            "fault": self.fault,
+            "file": self.file,
+            "row": self.row,
+            "path": self.path,
+            "rows": self.rows,
+            "expected_type": self.expected_type,
+            "actual_type": self.actual_type,
+            "reason": self.reason,
+        }
+
+
+def known(reader: str) -> frozenset[str]:
+    """The listed faults of a reader."""
+    return KNOWN.get(reader, frozenset())
+
+
+def fault_of(difference: Difference, reader: str) -> str | None:
+    """The listed fault that a difference is, or None."""
+    if NULL_LIST_OF_STRUCTS in known(reader) and difference.kind == "empty" and _of_structs(difference.expected.type):
+        return NULL_LIST_OF_STRUCTS
+    return None
+
+
+def concerns(schema: pa.Schema) -> bool:
+    """Whether a listed fault can show in rows of this layout."""
+    return any(_holds(field.type) for field in schema)
+
+
+def soften(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Normalised rows as a reader with :data:`NULL_LIST_OF_STRUCTS` gives them."""
+    columns = [_soften(column) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names) if columns else batch
+
+
+def _soften(array: pa.Array) -> pa.Array:
+    if not _holds(array.type):
+        return array
+    if pa.types.is_struct(array.type):
+        children = [_soften(child) for child in array.flatten()]
+        return pa.StructArray.from_arrays(children, fields=list(array.type), mask=array.is_null())
+    offsets, items = canonical.list_parts(array)
+    if pa.types.is_map(array.type):
+        keys, values = items.flatten()
+        items = pa.StructArray.from_arrays(
+            [keys, _soften(values)], fields=[pa.field("key", keys.type, False), pa.field("value", values.type)]
+        )
+    else:
+        items = _soften(items)
+    validity = None
+    if not _of_structs(array.type) and array.null_count:
+        validity = canonical.bitmap(array.is_valid())
+    return pa.Array.from_buffers(
+        array.type, len(array), [validity, offsets.cast(pa.int32()).buffers()[1]], children=[items]
+    )
+
+
+def _of_structs(type_: pa.DataType) -> bool:
+    if pa.types.is_map(type_):
+        return bool(pa.types.is_struct(type_.item_type))
+    return bool(pa.types.is_list(type_) and pa.types.is_struct(type_.value_type))
+
+
+def _holds(type_: pa.DataType) -> bool:
+    return _of_structs(type_) or any(_holds(type_.field(i).type) for i in range(type_.num_fields))

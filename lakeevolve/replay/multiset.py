@@ -1,0 +1,351 @@
+"""Whether two sides hold the same rows whatever their order, and if not, which rows and where in them.
+
+Two sums per side answer the first question in constant memory. The second is asked only when they differ, and takes
+three more readings: which columns differ as a whole, which of 65,536 buckets of rows differ, and the rows of some of
+those buckets. What stays in memory is bounded by :data:`ROWS_HELD`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeevolve.model.types import Record
+from lakeevolve.replay import digests
+from lakeevolve.replay.compare import REASONS, Hidden, Kind, Mismatch, differences, mismatches
+from lakeevolve.replay.digests import Sum, Words
+
+#: At most this many rows of either side are held while faults are located.
+ROWS_HELD: Final = 50_000
+
+#: At most this many rows that one side lacks are paired with rows that the other lacks.
+ROWS_PAIRED: Final = 200
+
+#: At most this many buckets are looked into.
+_BUCKETS: Final = 64
+_BUCKET_SHIFT: Final = pa.scalar(48, pa.uint64())
+
+
+class Rows(NamedTuple):
+    """Some rows of one side, normalised, with where they come from.
+
+    ``numbers`` holds each row's number in ``file`` (int64); None where rows have none.
+    """
+
+    batch: pa.RecordBatch
+    file: str | None = None
+    numbers: pa.Array | None = None
+
+
+Side = Callable[[], Iterable[Rows]]
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """The mismatches that were found; ``more`` tells whether there may be others."""
+
+    mismatches: tuple[Mismatch, ...] = ()
+    more: bool = False
+
+
+def locate(
+    expected: Side,
+    actual: Side,
+    record: Record | None = None,
+    *,
+    label: Literal["expected", "actual"] = "expected",
+    reader: str = "",
+    file: str | None = None,
+) -> Located:
+    """Name the rows by which two multisets differ.
+
+    Parameters
+    ----------
+    expected, actual:
+        Each call reads the side anew.
+    record:
+        The rows' Avro type, which names the branches of unions.
+    label:
+        Whose files and row numbers a mismatch names.
+    reader:
+        Who read the actual side.
+    file:
+        Named where a row brings no file of its own.
+
+    Returns
+    -------
+    Located
+        Nothing where the multisets are equal.
+    """
+    one, two = _Columns.read(expected), _Columns.read(actual)
+    if one.rows == two.rows:
+        return Located()
+    key = _key(one, two)
+    first, second = _Buckets.read(expected, key), _Buckets.read(actual, key)
+    by_key = key is not None and first.keys == second.keys
+    if not by_key:
+        key = None
+    differing = first.differing(second, by_key)
+    chosen = _choose(differing, max(one.rows.count, two.rows.count))
+    held = [_Held.read(side, key, chosen) for side in (expected, actual)]
+    more = len(chosen) < len(differing) or any(h.full for h in held)
+    return _match(held[0], held[1], record, label, reader, file, more)
+
+
+@dataclass(slots=True)
+class _Columns:
+    """First reading: the sums over whole rows and over each column."""
+
+    rows: Sum = field(default_factory=Sum)
+    columns: dict[str, Sum] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, side: Side) -> _Columns:
+        found = cls()
+        for rows in side():
+            words = digests.column_digests(rows.batch)
+            for name, column in words.items():
+                found.columns[name] = found.columns.get(name, Sum()) + Sum.of(column)
+            found.rows += Sum.of(digests.rows_of(words, rows.batch.num_rows))
+        return found
+
+
+def _key(one: _Columns, two: _Columns) -> frozenset[str] | None:
+    """The columns that hold the same values on both sides: what pairs a changed row with what it should be.
+
+    None where there are no such columns, or only such (then values changed places between rows).
+    """
+    if one.rows.count != two.rows.count:
+        return None
+    names = one.columns.keys() | two.columns.keys()
+    same = frozenset(name for name in names if one.columns.get(name) == two.columns.get(name))
+    return same if same and same != names else None
+
+
+def _keys(columns: dict[str, Words], key: frozenset[str] | None, rows: int) -> Words | None:
+    return None if key is None else digests.rows_of({n: w for n, w in columns.items() if n in key}, rows)
+
+
+@dataclass(slots=True)
+class _Buckets:
+    """Second reading: the sums over the rows of each bucket, by key and by whole row."""
+
+    by_key: Any = None
+    by_row: Any = None
+    keys: Sum = field(default_factory=Sum)
+
+    @classmethod
+    def read(cls, side: Side, key: frozenset[str] | None) -> _Buckets:
+        found = cls()
+        waiting: list[tuple[Words, Words | None]] = []
+        held = 0
+        for rows in side():
+            columns = digests.column_digests(rows.batch)
+            words = digests.rows_of(columns, rows.batch.num_rows)
+            keys = _keys(columns, key, rows.batch.num_rows)
+            waiting.append((words, keys))
+            if keys is not None:
+                found.keys += Sum.of(keys)
+            held += rows.batch.num_rows
+            if held >= 1 << 19:
+                found._add(waiting)
+                waiting, held = [], 0
+        found._add(waiting)
+        return found
+
+    def _add(self, waiting: Sequence[tuple[Words, Words | None]]) -> None:
+        if not waiting:
+            return
+        whole = [words for words, _ in waiting]
+        self.by_row = _grouped(self.by_row, whole, whole)
+        keys = [words for _, words in waiting if words is not None]
+        if keys:
+            self.by_key = _grouped(self.by_key, keys, whole)
+
+    def differing(self, other: _Buckets, by_key: bool) -> list[int]:
+        """The buckets whose rows differ."""
+        one = _totals(self.by_key if by_key else self.by_row)
+        two = _totals(other.by_key if by_key else other.by_row)
+        return sorted(bucket for bucket in one.keys() | two.keys() if one.get(bucket) != two.get(bucket))
+
+
+def _grouped(table: Any, keys: Sequence[Words], words: Sequence[Words]) -> Any:
+    new = pa.table(
+        {
+            "bucket": _bucket(pa.concat_arrays([k.a for k in keys])),
+            "count": pa.repeat(pa.scalar(1, pa.int64()), sum(len(k.a) for k in keys)),
+            "a": pa.concat_arrays([w.a for w in words]),
+            "b": pa.concat_arrays([w.b for w in words]),
+        }
+    )
+    both = new if table is None else pa.concat_tables([table, new])
+    sums = both.group_by("bucket").aggregate([("count", "sum"), ("a", "sum"), ("b", "sum")])
+    return sums.select(["bucket", "count_sum", "a_sum", "b_sum"]).rename_columns(["bucket", "count", "a", "b"])
+
+
+def _bucket(words: pa.Array) -> pa.Array:
+    return pc.shift_right(words, _BUCKET_SHIFT)
+
+
+def _totals(table: Any) -> dict[int, tuple[int, int, int]]:
+    if table is None:
+        return {}
+    columns = [table.column(name).to_pylist() for name in ("bucket", "count", "a", "b")]
+    return {bucket: (count, a, b) for bucket, count, a, b in zip(*columns, strict=True)}
+
+
+def _choose(differing: Sequence[int], rows: int) -> list[int]:
+    """As many of the buckets as keep the rows held within bounds, one at least."""
+    per_bucket = max(1, rows >> 16)
+    return list(differing[: max(1, min(_BUCKETS, ROWS_HELD // per_bucket))])
+
+
+@dataclass(slots=True)
+class _Held:
+    """Third reading: the rows of the chosen buckets."""
+
+    batches: list[pa.RecordBatch] = field(default_factory=list)
+    digests: list[tuple[int, int]] = field(default_factory=list)
+    keys: list[tuple[int, int]] = field(default_factory=list)
+    columns: list[dict[str, int]] = field(default_factory=list)
+    places: list[tuple[str | None, int | None]] = field(default_factory=list)
+    full: bool = False
+
+    @classmethod
+    def read(cls, side: Side, key: frozenset[str] | None, chosen: Sequence[int]) -> _Held:
+        found = cls()
+        wanted = pa.array(chosen, pa.uint64())
+        for rows in side():
+            columns = digests.column_digests(rows.batch)
+            words = digests.rows_of(columns, rows.batch.num_rows)
+            keys = _keys(columns, key, rows.batch.num_rows)
+            places = pc.indices_nonzero(pc.is_in(_bucket((keys or words).a), wanted))
+            room = ROWS_HELD - len(found.digests)
+            if len(places) > room:
+                places, found.full = places.slice(0, room), True
+            if len(places) == 0:
+                continue
+            found.batches.append(rows.batch.take(places))
+            found.digests += _pairs(words, places)
+            found.keys += _pairs(keys or words, places)
+            names = {name: column.a.take(places).to_pylist() for name, column in columns.items()}
+            found.columns += [
+                dict(zip(names, values, strict=True)) for values in zip(*names.values(), strict=True)
+            ] or [{} for _ in range(len(places))]
+            if rows.numbers is None:
+                found.places += [(rows.file, None)] * len(places)
+            else:
+                found.places += [(rows.file, number) for number in rows.numbers.take(places).to_pylist()]
+        return found
+
+    def row(self, index: int) -> pa.RecordBatch:
+        for batch in self.batches:
+            if index < batch.num_rows:
+                return batch.slice(index, 1)
+            index -= batch.num_rows
+        raise IndexError(index)
+
+
+def _pairs(words: Words, places: pa.Array) -> list[tuple[int, int]]:
+    return list(zip(words.a.take(places).to_pylist(), words.b.take(places).to_pylist(), strict=True))
+
+
+def _match(
+    expected: _Held,
+    actual: _Held,
+    record: Record | None,
+    label: Literal["expected", "actual"],
+    reader: str,
+    file: str | None,
+    more: bool,
+) -> Located:
+    wanted, read = Counter(expected.digests), Counter(actual.digests)
+    lacking = _surplus(expected.digests, wanted - read)
+    beyond = _surplus(actual.digests, read - wanted)
+    more = more or max(len(lacking), len(beyond)) > ROWS_PAIRED
+    lacking, beyond = lacking[:ROWS_PAIRED], beyond[:ROWS_PAIRED]
+    twice = [j for j in beyond if actual.digests[j] in wanted] if len(beyond) > len(lacking) else []
+    beyond = [j for j in beyond if j not in set(twice)]
+    pairs = _paired(expected, actual, lacking, beyond)
+    found: list[Mismatch] = []
+
+    def name(held: _Held, index: int) -> tuple[str | None, int | None]:
+        place = held.places[index]
+        return place if place[0] is not None else (file, place[1])
+
+    for i, j in sorted(pairs.items()):
+        place = name(expected, i) if label == "expected" else name(actual, j)
+        for difference in differences(expected.row(i), actual.row(j), record):
+            found += mismatches(difference, [place], reader)
+    for i in lacking:
+        if i not in pairs:
+            found.append(_whole(name(expected, i), "missing", reader, expected.row(i), None))
+    matched = set(pairs.values())
+    first_of = {digest: index for index, digest in reversed(list(enumerate(expected.digests)))}
+    for j in twice:
+        place = name(actual, j)
+        if label == "expected" or place[0] is None:
+            place = name(expected, first_of[actual.digests[j]])
+        found.append(_whole(place, "doubled", reader, None, actual.row(j)))
+    for j in beyond:
+        if j not in matched:
+            found.append(_whole(name(actual, j), "extra", reader, None, actual.row(j)))
+    return Located(tuple(found), more)
+
+
+def _whole(
+    place: tuple[str | None, int | None],
+    kind: Kind,
+    reader: str,
+    expected: pa.RecordBatch | None,
+    actual: pa.RecordBatch | None,
+) -> Mismatch:
+    values = Hidden(*(None if batch is None else batch.to_pylist()[0] for batch in (expected, actual)))
+    ours, theirs = ("row" if batch is not None else "" for batch in (expected, actual))
+    return Mismatch(*place, "", ours, theirs, REASONS[kind], reader, kind, values)
+
+
+def _surplus(digests: Sequence[tuple[int, int]], counts: Counter[tuple[int, int]]) -> list[int]:
+    """The indexes of as many rows as *counts* says of each digest: the last ones."""
+    left = Counter(counts)
+    found = []
+    for index in range(len(digests) - 1, -1, -1):
+        if left[digests[index]] > 0:
+            left[digests[index]] -= 1
+            found.append(index)
+    return found[::-1]
+
+
+def _paired(expected: _Held, actual: _Held, lacking: Sequence[int], beyond: Sequence[int]) -> dict[int, int]:
+    """Which row of the actual side each lacking row became: by the same key, else by most columns alike."""
+    pairs: dict[int, int] = {}
+    waiting = defaultdict(list)
+    for j in beyond:
+        waiting[actual.keys[j]].append(j)
+    rest = []
+    for i in lacking:
+        same = waiting.get(expected.keys[i])
+        if same:
+            best = max(same, key=lambda j: _alike(expected.columns[i], actual.columns[j]))
+            same.remove(best)
+            pairs[i] = best
+        else:
+            rest.append(i)
+    taken = set(pairs.values())
+    free = [j for j in beyond if j not in taken]
+    scored = [(_alike(expected.columns[i], actual.columns[j]), -i, -j) for i in rest for j in free]
+    for _, negative_i, negative_j in sorted(scored, reverse=True):
+        i, j = -negative_i, -negative_j
+        if i not in pairs and j not in taken:
+            pairs[i] = j
+            taken.add(j)
+    return pairs
+
+
+def _alike(one: dict[str, int], two: dict[str, int]) -> int:
+    return sum(two.get(name) == word for name, word in one.items())

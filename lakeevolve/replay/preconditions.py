@@ -1,0 +1,330 @@
+"""What has to be true of the live rows before a step may run, checked on the raw files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeevolve.avro import nodes
+from lakeevolve.avro.arrow import execute
+from lakeevolve.avro.resolution import Resolution, resolve
+from lakeevolve.errors import PlanError, ResolutionError, TableError, ValueMismatch
+from lakeevolve.model import path as paths
+from lakeevolve.model import types as avro
+from lakeevolve.model.change import Change, DropBranch, DropSymbol
+from lakeevolve.model.schema import Schema
+from lakeevolve.replay import canonical
+from lakeevolve.replay.checking import RAW_READER, Job, Unreadable, expected_rows
+from lakeevolve.replay.compare import owners
+from lakeevolve.replay.fold import Folds
+from lakeevolve.tables.base import DataFile, Precondition, Table
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A precondition that the data does not meet.
+
+    ``path`` is the column as it is called now. ``rows`` counts the rows that stand against it, ``file`` and ``row``
+    (zero-based among the file's live rows) are the first of them.
+    """
+
+    change: Change
+    precondition: Precondition
+    path: str
+    rows: int
+    file: str
+    row: int
+
+    @property
+    def message(self) -> str:
+        counted = "1 row" if self.rows == 1 else f"{self.rows} rows"
+        where = self.path or "$"
+        match self.precondition:
+            case "no-nulls":
+                return f"{where} is null in {counted}"
+            case "symbol-unused":
+                symbol = self.change.symbol if isinstance(self.change, DropSymbol) else ""
+                return f"{where} holds the symbol {symbol} in {counted}"
+            case "branch-unused":
+                return f"{where} holds the branch {_branch_name(self.change)} in {counted}"
+            case "resolves":
+                return f"{where} holds a value that does not resolve in {counted}"
+
+    @property
+    def where(self) -> str:
+        """The first row that stands against the step."""
+        return f"{self.file}, row {self.row}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "change": type(self.change).__name__,
+            "precondition": self.precondition,
+            "path": self.path,
+            "rows": self.rows,
+            "file": self.file,
+            "row": self.row,
+        }
+
+
+@dataclass(slots=True)
+class _Check:
+    change: Change
+    precondition: Precondition
+    path: str
+    mask: Callable[[pa.RecordBatch, int], pa.Array]
+    rows: int = 0
+    first: tuple[str, int] | None = None
+
+
+def check_preconditions(
+    table: Table,
+    checks: Sequence[tuple[Change, Precondition]],
+    files: Sequence[DataFile] | None = None,
+    *,
+    target: Schema | None = None,
+    hint: Schema | None = None,
+    renames: Mapping[str, str] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[Broken, ...]:
+    """Check what changes demand of the live rows, in one reading of the raw files.
+
+    Parameters
+    ----------
+    table:
+        The table as it is.
+    checks:
+        Changes with their preconditions. Their paths are those of *target*.
+    files:
+        The live files; by default those that the table lists now.
+    target:
+        The schema that the changes lead to; by default the hint, else the table's own schema.
+    hint:
+        The schema that columns of a table without a marker take their Avro types from.
+    renames:
+        Approved renames, new path to old path, besides the target's aliases.
+    progress:
+        Called with the number of files done and of files in all.
+
+    Returns
+    -------
+    tuple of Broken
+        Those that the data does not meet; empty where all are met.
+
+    Raises
+    ------
+    PlanError
+        Where a path is not in the table, so that nothing could be checked.
+    TableError
+        Where a live file cannot be read.
+
+    Examples
+    --------
+    >>> check_preconditions(table, [(MakeRequired("note", True), "no-nulls")])  # doctest: +SKIP
+    ()
+    """
+    folds = Folds(table.history(hint))
+    base = folds.newest.schema
+    goal = target or hint or base
+    resolution = resolve(base, goal, renames=renames or {})
+    found = [_check(change, precondition, base, resolution) for change, precondition in checks]
+    if not found:
+        return ()
+    job = Job(folds, lambda file: table.raw(file, hint), table.read, RAW_READER, True, table.foreign)
+    live = table.files(hint=hint) if files is None else files
+    for done, file in enumerate(live, 1):
+        offset = 0
+        try:
+            for rows in expected_rows(job, file):
+                for check in found:
+                    _take(check, rows.batch, file.path, offset)
+                offset += rows.batch.num_rows
+        except Unreadable as error:
+            raise TableError(
+                error.mismatch.reason, where=file.path, hint="lakeevolve verify names every file that is damaged"
+            ) from error
+        if progress is not None:
+            progress(done, len(live))
+    return tuple(
+        Broken(check.change, check.precondition, check.path, check.rows, *check.first)
+        for check in found
+        if check.first is not None
+    )
+
+
+def _take(check: _Check, batch: pa.RecordBatch, file: str, offset: int) -> None:
+    rows = check.mask(batch, offset)
+    if len(rows):
+        check.rows += len(rows)
+        if check.first is None:
+            check.first = (file, offset + rows[0].as_py())
+
+
+def _check(change: Change, precondition: Precondition, base: Schema, resolution: Resolution) -> _Check:
+    if precondition == "resolves":
+        return _Check(change, precondition, change.path, _resolves(resolution))
+    path = base_path(resolution, change.path)
+    if path is None:
+        raise PlanError(
+            f"{change.path or '$'} is no column of the table, so the data cannot be checked for this step",
+            hint="plan again; an approved rename has to be named",
+        )
+    type_ = type_at(base.root, path)
+
+    def unwanted(values: pa.Array) -> pa.Array:
+        match precondition:
+            case "no-nulls":
+                return values.is_null()
+            case "symbol-unused" if isinstance(change, DropSymbol):
+                return pc.fill_null(pc.equal(values, pa.scalar(change.symbol)), False)
+            case "branch-unused" if isinstance(change, DropBranch):
+                return _in_branch(values, change, type_)
+        raise PlanError(f"the precondition {precondition} does not fit {type(change).__name__}", where=change.path)
+
+    def mask(batch: pa.RecordBatch, _offset: int) -> pa.Array:
+        rows, values = reach(batch, path, base)
+        return pc.unique(rows.filter(unwanted(values)))
+
+    return _Check(change, precondition, path, mask)
+
+
+def _resolves(resolution: Resolution) -> Callable[[pa.RecordBatch, int], pa.Array]:
+    wrong = [i for i in resolution.incompatibilities if not i.value_level]
+    if wrong:
+        raise ResolutionError(wrong[0].message, where=wrong[0].path or "$", hint="plan again")
+
+    names = [f.name for f in resolution.writer.record.fields]
+
+    def mask(batch: pa.RecordBatch, _offset: int) -> pa.Array:
+        found = []
+        start = 0
+        rows = batch.select(names)
+        # The execution stops at the first row that offends: go on behind it.
+        while start < rows.num_rows:
+            try:
+                execute(resolution, rows.slice(start), partial=True)
+                break
+            except ValueMismatch as error:
+                found.append(start + error.row)
+                start += error.row + 1
+        return pa.array(found, pa.int64())
+
+    return mask
+
+
+def _in_branch(values: pa.Array, change: DropBranch, type_: avro.AvroType) -> pa.Array:
+    if avro.is_null(change.branch):
+        return values.is_null()
+    plain = avro.without_null(type_)
+    if not isinstance(plain, avro.Union):
+        # The other branch of ["null", T]: every value that is there.
+        return values.is_valid()
+    name = _branch_name(change)
+    for field_name, branch in zip(avro.branch_names(plain), plain.values, strict=True):
+        if branch == change.branch or field_name == name:
+            return dict(canonical.child_fields(values))[field_name].is_valid()
+    raise PlanError(f"the union has no branch {name}", where=change.path, hint="plan again")
+
+
+def _branch_name(change: Change) -> str:
+    if not isinstance(change, DropBranch):
+        return ""
+    if avro.is_null(change.branch):
+        return "null"
+    return avro.branch_names(avro.Union((change.branch,)))[0]
+
+
+def reach(batch: pa.RecordBatch, path: str, schema: Schema) -> tuple[pa.Array, pa.Array]:
+    """The values at a path wherever what holds them is there, with the number of the row that each belongs to."""
+    rows = canonical.counting(batch.num_rows)
+    segments = paths.parts(path)
+    if not segments:
+        return rows, pa.StructArray.from_arrays(batch.columns, names=batch.schema.names)
+    array = batch.column(segments[0])
+    type_ = _field(schema.root, segments[0])
+    for segment in segments[1:]:
+        if array.null_count:
+            there = array.is_valid()
+            rows, array = rows.filter(there), array.filter(there)
+        plain = avro.without_null(type_)
+        if isinstance(plain, avro.Array | avro.Map):
+            items = canonical.items_of(array)
+            rows = rows.take(owners(canonical.lengths_of(array), len(items)))
+            is_map = isinstance(plain, avro.Map)
+            array = dict(canonical.child_fields(items))["value"] if is_map else items
+        else:
+            name = segment[1:-1] if isinstance(plain, avro.Union) else segment
+            array = dict(canonical.child_fields(array))[name]
+            if isinstance(plain, avro.Union):
+                # The branches that a value is not of are null and hold nothing.
+                there = array.is_valid()
+                rows, array = rows.filter(there), array.filter(there)
+        type_ = _below(plain, segment)
+    return rows, array
+
+
+def type_at(root: avro.AvroType, path: str) -> avro.AvroType:
+    """The type at a path of a schema."""
+    type_ = root
+    for segment in paths.parts(path):
+        type_ = _below(avro.without_null(type_), segment)
+    return type_
+
+
+def _below(type_: avro.AvroType, segment: str) -> avro.AvroType:
+    match type_:
+        case avro.Record():
+            return _field(type_, segment)
+        case avro.Array():
+            return type_.items
+        case avro.Map():
+            return type_.values
+        case avro.Union():
+            return dict(zip(avro.branch_names(type_), type_.values, strict=True))[segment[1:-1]]
+    raise PlanError(f"there is nothing beneath {avro.describe(type_)}", where=segment)
+
+
+def _field(type_: avro.AvroType, name: str) -> avro.AvroType:
+    found = type_.field(name) if isinstance(type_, avro.Record) else None
+    if found is None:
+        raise PlanError("the table has no such column", where=name)
+    return found.type
+
+
+def base_path(resolution: Resolution, path: str) -> str | None:
+    """The writer's path of what stands at a reader's path; None where it is new."""
+    segments = paths.parts(path)
+    node: nodes.Node = resolution.root
+    found: list[str] = []
+    for segment in segments:
+        node = _through(node)
+        match node:
+            case nodes.Fields():
+                part = next((p for p in node.fields if p.field.name == segment), None)
+                if not isinstance(part, nodes.ReadField):
+                    return None
+                found.append(node.writer.fields[part.index].name)
+                node = part.node
+            case nodes.Items() | nodes.Values():
+                found.append(segment)
+                node = node.node
+            case _:
+                # Beneath here nothing is renamed: the rest stands as it is.
+                found.append(segment)
+    return paths.join(tuple(found))
+
+
+def _through(node: nodes.Node) -> nodes.Node:
+    """The node of the value itself behind ``["null", T]`` on either side."""
+    while True:
+        match node:
+            case nodes.ToBranch() if node.reader.optional:
+                node = node.node
+            case nodes.FromUnion() if node.writer.optional:
+                rest = [b for b, t in zip(node.branches, node.writer.branches, strict=True) if not avro.is_null(t)]
+                node = rest[0]
+            case _:
+                return node

@@ -1,0 +1,188 @@
+"""Filters on the columns that changed, and the rows that must come back under them.
+
+Statistics, dictionaries and metadata defaults can make a filter lie where a full read is right, so every changed leaf
+that a filter can reach is asked for a value that is present, for less than a value that is present, and for null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeevolve.avro import nodes
+from lakeevolve.model import path as paths
+from lakeevolve.model.types import AvroType, Record, Union, branch_names, is_null, kind, without_null
+from lakeevolve.replay import canonical
+from lakeevolve.tables.base import Predicate
+
+#: What a filter may be asked to compare. Bytes, fixed, UUIDs and nanoseconds have no literal that all readers share.
+_COMPARABLE: Final = frozenset({"boolean", "int", "long", "float", "double", "string", "enum"})
+
+
+def leaves(record: Record) -> dict[str, AvroType]:
+    """The leaf columns that a filter can reach: those that lie in no list and no map, by path."""
+    return dict(_leaves(record, ""))
+
+
+def _leaves(type_: AvroType, path: str) -> Iterator[tuple[str, AvroType]]:
+    plain = without_null(type_)
+    if isinstance(plain, Record):
+        for f in plain.fields:
+            yield from _leaves(f.type, paths.child(path, f.name))
+    elif isinstance(plain, Union):
+        for name, branch in zip(branch_names(plain), plain.values, strict=True):
+            yield from _leaves(branch, paths.branch(path, name))
+    elif kind(plain) not in ("array", "map", "ref") and not is_null(plain):
+        yield path, plain
+
+
+def changed_leaves(node: nodes.Node, record: Record) -> tuple[str, ...]:
+    """Of the leaves that a filter can reach, those that a resolution renames, fills or converts, by reader path."""
+    found: set[str] = set()
+    _changed(node, "", found)
+    return tuple(path for path in leaves(record) if any(path == p or paths.within(path, p) for p in found))
+
+
+def _changed(node: nodes.Node, path: str, found: set[str]) -> None:
+    match node:
+        case nodes.Keep():
+            return
+        case nodes.Fields():
+            for part in node.fields:
+                below = paths.child(path, part.field.name)
+                if isinstance(part, nodes.FillField) or node.writer.fields[part.index].name != part.field.name:
+                    found.add(below)
+                else:
+                    _changed(part.node, below, found)
+        case nodes.FromUnion() if _same_optional(node):
+            for branch in node.branches:
+                inner = branch.node if isinstance(branch, nodes.ToBranch) else branch
+                if not isinstance(inner, nodes.Fail):
+                    _changed(inner, path, found)
+        case _:
+            found.add(path)
+
+
+def _same_optional(node: nodes.FromUnion) -> bool:
+    return node.writer.optional and isinstance(node.reader, Union) and node.reader.optional
+
+
+@dataclass(slots=True)
+class Samples:
+    """Values of leaf columns that were met: the first usable one and the largest of its batch."""
+
+    wanted: Mapping[str, AvroType]
+    first: dict[str, Any] = field(default_factory=dict)
+    largest: dict[str, Any] = field(default_factory=dict)
+
+    def look(self, batch: pa.RecordBatch) -> None:
+        """Take what the batch has for leaves that have no value yet."""
+        for path, type_ in self.wanted.items():
+            if path in self.first or not _comparable(type_):
+                continue
+            values = column(batch, path)
+            if values is None:
+                continue
+            values = _usable(values)
+            if len(values) == 0:
+                continue
+            self.first[path] = values[0].as_py()
+            self.largest[path] = _largest(values)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The leaves that a value is still wanted for."""
+        return tuple(p for p, t in self.wanted.items() if p not in self.first and _comparable(t))
+
+    def predicates(self, paths_: Iterable[str] | None = None) -> tuple[Predicate, ...]:
+        """The filters for these leaves, or for all."""
+        found = []
+        for path in self.wanted if paths_ is None else paths_:
+            if path in self.first:
+                found.append(Predicate(path, "=", self.first[path]))
+                if not isinstance(self.first[path], bool):
+                    found.append(Predicate(path, "<", self.largest[path]))
+            found.append(Predicate(path, "is null"))
+        return tuple(found)
+
+
+def _comparable(type_: AvroType) -> bool:
+    logical = getattr(type_, "logical", None)
+    if logical is not None:
+        return logical.name in (
+            "decimal",
+            "date",
+            "time-millis",
+            "time-micros",
+            "timestamp-millis",
+            "timestamp-micros",
+            "local-timestamp-millis",
+            "local-timestamp-micros",
+        )
+    return kind(type_) in _COMPARABLE
+
+
+def _usable(values: pa.Array) -> pa.Array:
+    """Values that every reader compares alike: no null, no NaN, no infinity, no zero of either sign."""
+    values = values.drop_null()
+    if pa.types.is_floating(values.type):
+        values = values.filter(pc.and_(pc.is_finite(values), pc.not_equal(values, pa.scalar(0, values.type))))
+    if pa.types.is_timestamp(values.type) or pa.types.is_date(values.type):
+        # Python has the years 1 to 9999.
+        low, high = _PYTHON_DAYS if pa.types.is_date(values.type) else _PYTHON_MICROS
+        whole = values.view(pa.int32() if pa.types.is_date32(values.type) else pa.int64())
+        scalar = [pa.scalar(limit, whole.type) for limit in (low, high)]
+        values = values.filter(pc.and_(pc.greater_equal(whole, scalar[0]), pc.less_equal(whole, scalar[1])))
+    return values
+
+
+_PYTHON_DAYS: Final = (-719162, 2932896)
+_PYTHON_MICROS: Final = (-719162 * 86_400_000_000, 2932896 * 86_400_000_000)
+
+
+def _largest(values: pa.Array) -> Any:
+    if pa.types.is_boolean(values.type):
+        return True
+    return pc.max(values).as_py()
+
+
+def column(batch: pa.RecordBatch, path: str) -> pa.Array | None:
+    """The leaf at *path* with one value per row; null where it or anything above it is null. None: not there."""
+    names = paths.parts(path)
+    index = batch.schema.get_field_index(names[0])
+    if index < 0:
+        return None
+    array = batch.column(index)
+    for name in names[1:]:
+        plain = name[1:-1] if name.startswith("<") and name.endswith(">") else name
+        if not pa.types.is_struct(array.type):
+            return None
+        children = dict(canonical.child_fields(array))
+        if plain not in children:
+            return None
+        array = children[plain]
+    return array
+
+
+def matches(batch: pa.RecordBatch, predicate: Predicate) -> pa.Array:
+    """Which rows of a batch satisfy the filter, as SQL has it: a comparison with null is not satisfied."""
+    values = column(batch, predicate.path)
+    if values is None or pa.types.is_null(values.type):
+        return pa.repeat(pa.scalar(predicate.op == "is null"), batch.num_rows)
+    if predicate.op == "is null":
+        return values.is_null()
+    if predicate.op == "in":
+        return pc.fill_null(pc.is_in(values, pa.array(list(predicate.value), values.type), skip_nulls=True), False)
+    scalar = pa.scalar(predicate.value, values.type)
+    compare = pc.equal if predicate.op == "=" else pc.less
+    return pc.fill_null(compare(values, scalar), False)
+
+
+def describe(predicate: Predicate) -> str:
+    """The filter without its value."""
+    return f"{predicate.path} is null" if predicate.op == "is null" else f"{predicate.path} {predicate.op} a value"
+
