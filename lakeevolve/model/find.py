@@ -6,9 +6,7 @@ from lakeevolve.model import path as paths
 from lakeevolve.model.types import (
     Array,
     AvroType,
-    Enum,
     Field,
-    Fixed,
     Map,
     NamedRef,
     Record,
@@ -38,15 +36,33 @@ def find_field(root: AvroType, path: str) -> Field | None:
     return found if isinstance(found, Field) else None
 
 
+def _definition(root: AvroType, name: str) -> Record | None:
+    """The record of that full name, wherever beneath *root* it is defined."""
+    seen: set[int] = set()
+    todo = [root]
+    while todo:
+        type_ = todo.pop()
+        match type_:
+            case Record() if type_.name == name:
+                return type_
+            case Record() if id(type_) not in seen:
+                seen.add(id(type_))
+                todo.extend(field.type for field in type_.fields)
+            case Array():
+                todo.append(type_.items)
+            case Map():
+                todo.append(type_.values)
+            case Union():
+                todo.extend(type_.branches)
+    return None
+
+
 def _walk(root: AvroType, segments: tuple[str, ...]) -> Field | AvroType | None:
     here: Field | AvroType = root
-    defined: dict[str, AvroType] = {}
     for segment in segments:
         type_ = without_null(here.type if isinstance(here, Field) else here)
         if isinstance(type_, NamedRef):
-            type_ = defined.get(type_.name, type_)
-        if isinstance(type_, (Record, Enum, Fixed)):
-            defined[type_.name] = type_
+            type_ = _definition(root, type_.name) or type_
         found: Field | AvroType | None = None
         match type_:
             case Record():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import TypeVar
 
 from lakeevolve.model.change import (
     AddBranch,
@@ -33,6 +34,7 @@ from lakeevolve.model.same import same_json
 from lakeevolve.model.types import NO_DEFAULT, AvroType, Json, NoDefault, Primitive, describe
 
 _SHORT = 60
+_Text = TypeVar("_Text", str, str | None)
 
 
 def describe_change(change: Change) -> str:
@@ -95,8 +97,12 @@ def describe_change(change: Change) -> str:
 
 def short_json(value: Json) -> str:
     """A JSON value for a message, cut where it is long."""
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _SHORT else text[: _SHORT - 1] + "…"
+    return short_text(json.dumps(value, ensure_ascii=False))
+
+
+def short_text(text: _Text) -> _Text:
+    """A text for a message, cut where it is long; None stays None."""
+    return text if text is None or len(text) <= _SHORT else text[: _SHORT - 1] + "…"
 
 
 def _default(default: Json | NoDefault) -> str:

@@ -33,7 +33,7 @@ from lakeevolve.model.types import (
 #: Two names at or above this likeness (0 to 1) are close.
 CLOSE: Final = 0.75
 #: Below this likeness a name is no evidence at all.
-SOME: Final = 0.5
+SOME: Final = 0.6
 #: Above so many pairs of one record only equal words and equal places are looked at, so that the cost stays linear.
 _MANY: Final = 20_000
 

@@ -1,0 +1,34 @@
+"""Every rule, by id: what ``lakeevolve rules`` lists and ``lakeevolve explain`` explains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from lakeevolve.rules import (
+    default,
+    enum,
+    field,
+    meaning,
+    name,
+    policy,
+    rollout,
+    route,
+    schema,
+    table,
+    type,  # noqa: A004 - a family of rules, as its module is called
+    union,
+)
+from lakeevolve.rules.rule import Rule
+
+__all__ = ["RULES", "Rule"]
+
+#: Rule id to rule, family by family.
+RULES: Final[Mapping[str, Rule]] = MappingProxyType(
+    {
+        rule.id: rule
+        for family in (schema, field, type, enum, union, name, default, meaning, policy, table, route, rollout)
+        for rule in family.RULES
+    }
+)

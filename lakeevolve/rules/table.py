@@ -1,0 +1,158 @@
+"""Rules about schemas that are to be tables. They look at the schema alone; how a change gets there is a route."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from lakeevolve.model import path as paths
+from lakeevolve.model.schema import Schema
+from lakeevolve.model.types import (
+    Array,
+    AvroType,
+    Field,
+    Fixed,
+    Map,
+    NamedRef,
+    Primitive,
+    Record,
+    Union,
+    branch_names,
+    describe,
+    is_null,
+    short_name,
+    without_null,
+)
+from lakeevolve.rules.findings import Finding
+from lakeevolve.rules.rule import Rule
+
+ROOT_NOT_RECORD = Rule(
+    "TABLE-ROOT-NOT-RECORD",
+    "error",
+    "The root of the schema is not a record",
+    "A table has columns, and only a record has fields to make them of.",
+    '{"type": "array", "items": "long"}',
+    "wrap the type in a record with one field",
+)
+NULL_ALONE = Rule(
+    "TABLE-NULL-ALONE",
+    "error",
+    "A field can only be null",
+    "No table format has a column type that holds nothing but null.",
+    'note: "null"',
+    "drop the field, or give it a type besides null",
+)
+RECURSIVE = Rule(
+    "TABLE-RECURSIVE-TYPE",
+    "error",
+    "A record contains itself",
+    "Columns have a fixed depth, and a recursive type has none.",
+    'record Node has next: ["null", "Node"]',
+    "break the recursion: keep a key instead of the record, or store the inner record as text",
+)
+DECIMAL_TOO_WIDE = Rule(
+    "TABLE-DECIMAL-TOO-WIDE",
+    "error",
+    "A decimal has more than 38 digits",
+    "Iceberg and Delta hold decimals of at most 38 digits.",
+    "amount: decimal(40,2)",
+    "use 38 digits or fewer, or a string",
+)
+CASE_CLASH = Rule(
+    "TABLE-NAMES-CLASH",
+    "error",
+    "Two fields differ in case only",
+    "Delta and Spark compare column names without regard to case, so the two cannot both be columns.",
+    "fields [id, ID]",
+    "rename one of them",
+)
+TIME_AS_NUMBER = Rule(
+    "TABLE-TIME-AS-NUMBER",
+    "info",
+    "A time of day becomes a plain number",
+    "Delta has no type for a time of day. The column holds the number of milliseconds or microseconds.",
+    "at: time-micros, in a Delta table",
+    "nothing to do, if readers of the table know the unit",
+)
+NANOSECONDS = Rule(
+    "TABLE-NANOSECONDS",
+    "error",
+    "The table has no type for nanoseconds",
+    "Iceberg has one from format version 3 on, Delta has none. Cutting values to microseconds loses digits.",
+    "at: timestamp-nanos",
+    "write microseconds, or a long",
+)
+
+RULES = (ROOT_NOT_RECORD, NULL_ALONE, RECURSIVE, DECIMAL_TOO_WIDE, CASE_CLASH, TIME_AS_NUMBER, NANOSECONDS)
+
+
+def fit_for_table(
+    schema: Schema,
+    table_format: Literal["iceberg", "delta"] | None = None,
+    *,
+    nanoseconds: bool = False,
+    subject: str = "",
+) -> tuple[Finding, ...]:
+    """What keeps a schema from being a table, or is not quite itself there.
+
+    Parameters
+    ----------
+    table_format:
+        The table's format; None for what holds for all.
+    nanoseconds:
+        Whether the table can hold nanoseconds (Iceberg from version 3).
+    """
+    if not isinstance(schema.root, Record):
+        message = f"the root is {describe(schema.root)}, which has no fields to make columns of"
+        return (ROOT_NOT_RECORD.finding("", None, describe(schema.root), message, subject=subject),)
+    return tuple(_type(schema.root, "", table_format, nanoseconds, subject))
+
+
+def _type(type_: AvroType, path: str, table_format: str | None, nanos: bool, subject: str) -> Iterator[Finding]:
+    match type_:
+        case Record():
+            yield from _clashes(type_, path, subject)
+            for field in type_.fields:
+                yield from _type(field.type, paths.child(path, field.name), table_format, nanos, subject)
+        case Array():
+            yield from _type(type_.items, paths.items(path), table_format, nanos, subject)
+        case Map():
+            yield from _type(type_.values, paths.values(path), table_format, nanos, subject)
+        case Union() if type_.optional:
+            yield from _type(without_null(type_), path, table_format, nanos, subject)
+        case Union() if not type_.values:
+            yield NULL_ALONE.finding(path, None, describe(type_), "the field holds nothing but null", subject=subject)
+        case Union():
+            for name, branch in zip(branch_names(type_), type_.values, strict=True):
+                yield from _type(branch, paths.branch(path, name), table_format, nanos, subject)
+        case NamedRef():
+            message = f"{short_name(type_.name)} contains itself"
+            yield RECURSIVE.finding(path, None, describe(type_), message, subject=subject)
+        case Primitive() | Fixed():
+            yield from _leaf(type_, path, table_format, nanos, subject)
+
+
+def _leaf(
+    type_: Primitive | Fixed, path: str, table_format: str | None, nanos: bool, subject: str
+) -> Iterator[Finding]:
+    logical = "" if type_.logical is None else type_.logical.name
+    said = describe(type_)
+    if is_null(type_):
+        yield NULL_ALONE.finding(path, None, said, "the field holds nothing but null", subject=subject)
+    elif logical == "decimal" and type_.logical is not None and (type_.logical.precision or 0) > 38:
+        yield DECIMAL_TOO_WIDE.finding(path, None, said, "the decimal has more than 38 digits", subject=subject)
+    elif logical.startswith("time-") and table_format == "delta":
+        message = "Delta has no time of day: the column holds the number"
+        number = "int" if logical == "time-millis" else "long"
+        yield TIME_AS_NUMBER.finding(path, said, number, message, subject=subject)
+    elif logical.endswith("-nanos") and not nanos and table_format is not None:
+        yield NANOSECONDS.finding(path, None, said, "the table has no type for nanoseconds", subject=subject)
+
+
+def _clashes(record: Record, path: str, subject: str) -> Iterator[Finding]:
+    seen: dict[str, Field] = {}
+    for field in record.fields:
+        other = seen.setdefault(field.name.lower(), field)
+        if other is not field:
+            message = f"{other.name} and {field.name} differ in case only"
+            yield CASE_CLASH.finding(paths.child(path, field.name), other.name, field.name, message, subject=subject)
