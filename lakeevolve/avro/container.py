@@ -28,9 +28,10 @@ from lakeevolve.avro.arrow.promote import text
 from lakeevolve.avro.arrow.prune import Pruned, prune
 from lakeevolve.avro.arrow.raw import from_plain, without, without_logical
 from lakeevolve.avro.arrow.read import batch_of, checked, read_array
+from lakeevolve.avro.arrow.types import root_type
 from lakeevolve.avro.parse import parse
 from lakeevolve.avro.resolution import resolve
-from lakeevolve.errors import SourceError, SourceNotFound
+from lakeevolve.errors import SchemaError, SourceError, SourceNotFound
 from lakeevolve.model import path as paths
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import (
@@ -116,7 +117,8 @@ def read_avro(
     Returns
     -------
     pyarrow.RecordBatchReader
-        With the schema ``arrow_schema(reader)``. The file is read as the batches are consumed.
+        With the schema ``arrow_schema(reader)``. The file is read as the batches are consumed. A file that was cut
+        off exactly where a block ends is a valid, shorter file; nothing in it tells.
 
     Raises
     ------
@@ -128,7 +130,7 @@ def read_avro(
 
     Examples
     --------
-    >>> import io, tempfile, fastavro
+    >>> import tempfile, fastavro
     >>> schema = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "int"}]}
     >>> with tempfile.NamedTemporaryFile(suffix=".avro") as file:
     ...     fastavro.writer(file, schema, [{"id": 1}, {"id": 2}])
@@ -143,16 +145,17 @@ def read_avro(
     pruned = None if reader is None else prune(checked(resolve(header.schema, reader)))
     written = header.schema if pruned is None else pruned.writer
     schema = arrow_schema(header.schema if reader is None else reader)
-    arrow_type(written.root)  # raises for what is read and has no table form
-    return pa.RecordBatchReader.from_batches(schema, _batches(name, header, written.root, pruned, schema, batch_size))
+    root_type(written)  # raises for what is read and has no table form
+    rows = _rows(name, header, _head(header), batch_size)
+    return pa.RecordBatchReader.from_batches(schema, _batches(name, rows, written.root, pruned, schema))
 
 
 def _batches(
-    name: str, header: Header, written: AvroType, pruned: Pruned | None, schema: pa.Schema, batch_size: int
+    name: str, pieces: Iterator[list[Any]], written: AvroType, pruned: Pruned | None, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     wire, strict = _wire_type(written), pa.struct(list(schema))
     first = 0
-    for rows in _rows(name, header, batch_size):
+    for rows in pieces:
         array = _columns(pa.array(rows, wire), written, name, first)
         if pruned is None:
             array = convert(array, strict, written, error=SourceError)
@@ -162,12 +165,12 @@ def _batches(
         yield batch_of(array, schema)
 
 
-def _rows(name: str, header: Header, batch_size: int) -> Iterator[list[Any]]:
+def _rows(name: str, header: Header, head: bytes, batch_size: int) -> Iterator[list[Any]]:
     """The decoded rows of the file, as many at a time as a batch holds."""
     rows: list[Any] = []
     held = number = 0
     with _opened(name) as file:
-        spliced = _Spliced(file, _head(header), header.start)
+        spliced = _Spliced(file, head, header.start)
         end = spliced.skipped
         blocks: Iterator[Any] = iter(())
         while True:
@@ -348,6 +351,9 @@ def _wire_json(type_: AvroType, names: dict[str, str]) -> Json:
                 for branch in type_.branches
             ]
         case NamedRef():
+            if type_.name not in names:
+                hint = "write the file with a whole schema"
+                raise SchemaError(f"the schema of the file does not define {type_.name}", hint=hint)
             return names[type_.name]
         case Record():
             if type_.name in names:

@@ -73,7 +73,7 @@ def arrow_type(type_: AvroType, *, strict: bool = True) -> pa.DataType:
     >>> arrow_type(Array(Primitive("int")))
     ListType(list<item: int32 not null>)
     """
-    return _type(type_, strict, paths.ROOT)
+    return _Layout(strict).of(type_, paths.ROOT)
 
 
 def arrow_schema(schema: Schema, *, strict: bool = True) -> pa.Schema:
@@ -94,53 +94,76 @@ def arrow_schema(schema: Schema, *, strict: bool = True) -> pa.Schema:
             where=schema.source,
             hint="wrap the type in a record with one field",
         )
-    return pa.schema(list(_type(schema.root, strict, paths.ROOT)))
+    return pa.schema(list(root_type(schema, strict=strict)))
 
 
-def _type(type_: AvroType, strict: bool, path: str) -> pa.DataType:
-    match type_:
-        case Primitive():
-            if type_.name == "null":
-                raise _no_table_form("null alone has no table form", path, "drop the field or give it a type")
-            return _logical(type_.logical, path) or _PRIMITIVES[type_.name]
-        case Fixed():
-            return _logical(type_.logical, path) or pa.binary(type_.size)
-        case Enum():
-            return pa.string()
-        case Array():
-            return pa.list_(_field("item", type_.items, strict, paths.items(path)))
-        case Map():
-            return pa.map_(pa.string(), _field("value", type_.values, strict, paths.values(path)))
-        case Record():
-            return pa.struct([_field(f.name, f.type, strict, paths.child(path, f.name)) for f in type_.fields])
-        case Union():
-            return _union(type_, strict, path)
-        case NamedRef():
-            raise _no_table_form(
-                f"the record {short_name(type_.name)} contains itself, and a recursive type has no table form",
-                path,
-                "store the part that recurs as bytes or string",
-            )
+def root_type(schema: Schema, *, strict: bool = True) -> pa.DataType:
+    """The Arrow type of a schema's root, as :func:`arrow_type`; errors say where the schema came from."""
+    try:
+        return arrow_type(schema.root, strict=strict)
+    except SchemaError as error:
+        if schema.source is None:
+            raise
+        raise SchemaError(error.what, where=f"{schema.source}: {error.where}", hint=error.hint) from error
 
 
-def _union(union: Union, strict: bool, path: str) -> pa.DataType:
-    if union.optional:
-        return _type(without_null(union), strict, path)
-    if not union.values:
-        raise _no_table_form("a union without a branch other than null has no table form", path, "give it a type")
-    names = branch_names(union)
-    if len(set(names)) < len(names):
-        raise _no_table_form("two branches of the union have the same name", path, "rename one of the types")
-    return pa.struct(
-        [
-            pa.field(name, _type(branch, strict, paths.branch(path, name)), nullable=True)
-            for name, branch in zip(names, union.values, strict=True)
-        ]
-    )
+class _Layout:
+    """``open`` holds the records that the type at hand stands in."""
 
+    def __init__(self, strict: bool) -> None:
+        self.strict = strict
+        self.open: set[str] = set()
 
-def _field(name: str, type_: AvroType, strict: bool, path: str) -> pa.Field:
-    return pa.field(name, _type(type_, strict, path), nullable=not strict or nullable(type_))
+    def of(self, type_: AvroType, path: str) -> pa.DataType:
+        match type_:
+            case Primitive():
+                if type_.name == "null":
+                    raise _no_table_form("null alone has no table form", path, "drop the field or give it a type")
+                return _logical(type_.logical, path) or _PRIMITIVES[type_.name]
+            case Fixed():
+                return _logical(type_.logical, path) or pa.binary(type_.size)
+            case Enum():
+                return pa.string()
+            case Array():
+                return pa.list_(self.field("item", type_.items, paths.items(path)))
+            case Map():
+                return pa.map_(pa.string(), self.field("value", type_.values, paths.values(path)))
+            case Record():
+                self.open.add(type_.name)
+                fields = [self.field(f.name, f.type, paths.child(path, f.name)) for f in type_.fields]
+                self.open.discard(type_.name)
+                return pa.struct(fields)
+            case Union():
+                return self.union(type_, path)
+            case NamedRef():
+                raise self.reference(type_, path)
+
+    def field(self, name: str, type_: AvroType, path: str) -> pa.Field:
+        return pa.field(name, self.of(type_, path), nullable=not self.strict or nullable(type_))
+
+    def union(self, union: Union, path: str) -> pa.DataType:
+        if union.optional:
+            return self.of(without_null(union), path)
+        if not union.values:
+            raise _no_table_form("a union without a branch other than null has no table form", path, "give it a type")
+        names = branch_names(union)
+        if len(set(names)) < len(names):
+            raise _no_table_form("two branches of the union have the same name", path, "rename one of the types")
+        return pa.struct(
+            [
+                pa.field(name, self.of(branch, paths.branch(path, name)), nullable=True)
+                for name, branch in zip(names, union.values, strict=True)
+            ]
+        )
+
+    def reference(self, ref: NamedRef, path: str) -> SchemaError:
+        if ref.name not in self.open:
+            return _no_table_form(f"the schema does not define {ref.name}", path, "add its definition to the schema")
+        return _no_table_form(
+            f"the record {short_name(ref.name)} contains itself, and a recursive type has no table form",
+            path,
+            "store the part that recurs as bytes or string",
+        )
 
 
 def nullable(type_: AvroType) -> bool:
