@@ -181,7 +181,7 @@ class _Rules:
                 return _marker(_MARKER_ONLY)
 
     def _texts(self, path: str, reason: str) -> Capability:
-        via = "set_column_metadata" if paths.parts(path) else "marker"
+        via = "set_column_metadata" if len(paths.parts(path)) == 1 else "marker"
         return Capability("metadata", via, f"{reason}; {_MARKER_ONLY}")
 
     # Fields ---------------------------------------------------------------------------------------------------------

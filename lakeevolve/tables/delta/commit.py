@@ -36,10 +36,12 @@ if TYPE_CHECKING:
 
 #: In the commitInfo of a commit that is one of several: which one.
 STEP: Final = marker.PREFIX + "step"
-#: In the commitInfo of the commit that copies the marker into the table's configuration.
+#: In the commitInfo of the commit that copies the marker to where it outlives the log.
 COPY: Final = marker.PREFIX + "copy"
 
 _NTZ: Final = "timestampNtz"
+#: The writer version from which a protocol lists features.
+_FEATURES: Final = 7
 #: How often a step is tried anew behind the commits of others, once the first one has landed.
 _TRIES: Final = 10
 
@@ -118,7 +120,7 @@ def _steps(staged: DeltaStaged) -> list[Step]:
         steps += [_relax(column.name) for column in how.merge]
     elif how.merge:
         steps.append(_add_columns(how.merge))
-    return steps or [_set_properties]
+    return steps or [_keep]
 
 
 def _set_texts(name: str, texts: Mapping[str, str]) -> Step:
@@ -139,7 +141,7 @@ def _add_columns(merge: Sequence[Column]) -> Step:
     from deltalake import Field
 
     def run(table: DeltaTable, properties: dict[str, str]) -> None:
-        before, held = parse_struct(table.schema().to_json(), ""), table.metadata().configuration
+        before, held = parse_struct(table.schema().to_json(), ""), _put_before(table)
         mark = {key: text for key, text in properties.items() if held.get(key) != text}
         fields = [Field.from_json(json.dumps(column_json(c))) for c in _marked_added(merge, before, mark)]
         table.alter.add_columns(fields, commit_properties=_properties(properties))
@@ -147,8 +149,30 @@ def _add_columns(merge: Sequence[Column]) -> Step:
     return run
 
 
-def _set_properties(table: DeltaTable, properties: dict[str, str]) -> None:
-    table.alter.set_table_properties(properties, raise_if_not_exists=False, commit_properties=_properties(properties))
+def _keep(table: DeltaTable, properties: dict[str, str]) -> None:
+    """The commit of an evolution that changes no column: the marker alone."""
+    _put(table, properties, properties)
+
+
+def _put(table: DeltaTable, marks: Mapping[str, str], properties: Mapping[str, str]) -> None:
+    """Put the marker where it outlives the log: into the table's configuration.
+
+    With table features (writer version 7), delta-rs 1.6 adds the reader feature variantType to the protocol whenever a
+    property is set, which locks readers out; there the first column's metadata holds the marker instead.
+    """
+    if table.protocol().min_writer_version < _FEATURES:
+        table.alter.set_table_properties(
+            dict(marks), raise_if_not_exists=False, commit_properties=_properties(properties)
+        )
+    else:
+        first = table.schema().fields[0].name
+        table.alter.set_column_metadata(first, dict(marks), commit_properties=_properties(properties))
+
+
+def _put_before(table: DeltaTable) -> Mapping[str, Any]:
+    if table.protocol().min_writer_version < _FEATURES:
+        return table.metadata().configuration
+    return parse_struct(table.schema().to_json(), "").columns[0].metadata
 
 
 def _once(
@@ -291,7 +315,7 @@ def _marked_added(merge: Sequence[Column], before: Struct, properties: Mapping[s
 
 
 def copy_marker(address: Address, entries: Sequence[MarkerEntry]) -> bool:
-    """Copy the marker into the table's configuration, which outlives the log; return whether it is there.
+    """Copy the marker to where it outlives the log; return whether it is there.
 
     The marker is complete without the copy, so another writer who keeps getting in between is no error: the next
     evolution copies everything again.
@@ -299,18 +323,14 @@ def copy_marker(address: Address, entries: Sequence[MarkerEntry]) -> bool:
     for _ in range(3):
         table = address.open()
         with guard(address.uri):
-            held = table.metadata().configuration
+            held = _put_before(table)
         wanted = marker.to_properties(entries)
         missing = {k: v for k, v in wanted.items() if held.get(k) != v}
         if not missing:
             return True
         try:
             with guard(address.uri, "the marker cannot be copied"):
-                table.alter.set_table_properties(
-                    missing,
-                    raise_if_not_exists=False,
-                    commit_properties=_properties({COPY: str(entries[-1].number)}),
-                )
+                _put(table, missing, {COPY: str(entries[-1].number)})
             return True
         except CommitConflict:
             continue

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from lakeevolve.errors import CommitConflict, TableError
+from lakeevolve.errors import TableError
 from lakeevolve.model import path as paths
 from lakeevolve.model.schema import Schema
+from lakeevolve.model.types import Field
+from lakeevolve.tables import marker
+from lakeevolve.tables.base import MarkerEntry
 from lakeevolve.tables.delta.schema import AVRO_TYPE, avro_metadata, new_column
 from lakeevolve.tables.delta.store import guard, parse_address
+from lakeevolve.tables.delta.table import Table
 from lakeevolve.tables.delta.types import (
     Column,
     Struct,
@@ -32,8 +36,9 @@ def create_table(
     *,
     partition_by: Sequence[str] = (),
     configuration: Mapping[str, str] | None = None,
+    mark: bool = False,
     storage_options: Mapping[str, str] | None = None,
-) -> None:
+) -> Table:
     """Create an empty Delta table with the columns of an Avro schema.
 
     Parameters
@@ -46,6 +51,8 @@ def create_table(
         Top-level fields to partition by.
     configuration:
         Table properties.
+    mark:
+        Record the schema as the table's version 1, so that symbols and names of types are known from the start.
 
     Raises
     ------
@@ -59,11 +66,13 @@ def create_table(
     >>> from lakeevolve.avro.parse import parse
     >>> create_table("delta:lake/orders", parse(open("orders.avsc").read()))  # doctest: +SKIP
     """
-    from deltalake import DeltaTable, TableFeatures
+    from deltalake import CommitProperties, DeltaTable, TableFeatures
     from deltalake import Schema as DeltaSchema
 
     address = parse_address(uri, storage_options)
     struct = Struct(tuple(_column(f) for f in schema.fields))
+    first = MarkerEntry(1, schema.to_json(), schema.digest, None, {"version": None}, {}, {}, {})
+    marks = marker.to_properties([first]) if mark else {}
     local = address.local
     if local is not None:
         local.mkdir(parents=True, exist_ok=True)
@@ -73,16 +82,18 @@ def create_table(
             DeltaSchema.from_json(json.dumps(struct_json(struct))),
             mode="error",
             partition_by=list(partition_by) or None,
-            configuration=dict(configuration) if configuration else None,
+            configuration={**(configuration or {}), **marks} or None,
             storage_options=dict(address.options) or None,
+            commit_properties=CommitProperties(custom_metadata=marks) if marks else None,
             raise_if_key_not_exists=False,
         )
         if "timestamp_ntz" in primitives_of(struct) and requires(struct):
             # delta-rs raises the protocol for timestampNtz and leaves out what enforces NOT NULL.
             table.alter.add_feature([TableFeatures.Invariants], allow_protocol_versions_increase=True)
+    return Table(address)
 
 
-def _column(field: Any) -> Column:
+def _column(field: Field) -> Column:
     made = new_column(field, paths.child("", field.name))
     says = avro_metadata(field)
     return made if says is None else Column(made.name, made.type, made.nullable, {**made.metadata, AVRO_TYPE: says})
@@ -100,8 +111,6 @@ def append(uri: str, data: pa.Table, *, storage_options: Mapping[str, str] | Non
     """
     import pyarrow as pa
     from deltalake import write_deltalake
-
-    from lakeevolve.tables.delta.table import Table
 
     address = parse_address(uri, storage_options)
     table = Table(address)
@@ -121,6 +130,3 @@ def append(uri: str, data: pa.Table, *, storage_options: Mapping[str, str] | Non
     reader = pa.RecordBatchReader.from_batches(schema, list(batches()))
     with guard(address.uri, "the rows cannot be appended"):
         write_deltalake(handle, reader, mode="append")
-
-
-__all__ = ["CommitConflict", "append", "create_table"]

@@ -25,7 +25,7 @@ def infer_version(view: View, footer: pa.Schema, oldest: int, metadata: Metadata
     import pyarrow as pa
 
     have = frozenset(_arrow_leaves(pa.struct(list(footer)), ()))
-    partition = frozenset(metadata.partition_columns)
+    partition = metadata.partition_physical
     best, distance = 1, -1
     for version in view.versions:
         if version.commit is not None and version.commit > oldest:

@@ -71,6 +71,11 @@ class Metadata:
     description: str | None = None
     created: int | None = None
 
+    @property
+    def partition_physical(self) -> frozenset[str]:
+        """The partition columns as data files and partition values call them."""
+        return frozenset(c.physical for c in self.struct.columns if c.name in self.partition_columns)
+
 
 @dataclass(frozen=True, slots=True)
 class Protocol:

@@ -29,7 +29,10 @@ _B85: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How rows are laid out: the Avro record that owns columns, the Delta schema, and the foreign columns."""
+    """How rows are laid out: the Avro record that owns columns, the Delta schema, and the foreign columns.
+
+    ``partition`` are the physical names of the partition columns: the logical ones change.
+    """
 
     record: Record
     struct: Struct
@@ -78,7 +81,7 @@ def read_file(
     constants = {
         c.name: partition_value(values.get(c.physical), c, layout.where)
         for c, _ in columns
-        if c.name in layout.partition
+        if c.physical in layout.partition
     }
     row = 0
     try:

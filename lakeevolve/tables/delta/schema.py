@@ -31,11 +31,12 @@ from lakeevolve.model.types import (
     branch_names,
     is_null,
     is_optional,
+    kind,
     without_null,
 )
 from lakeevolve.tables.delta.types import COMMENT, Column, DeltaType, ListOf, MapOf, Struct, decimal_of
 
-#: Column metadata that holds the Avro type of a column whose Delta type says less (enum, fixed, uuid, union, ...).
+#: Column metadata that holds the Avro type of a leaf column whose Delta type says less (enum, fixed, uuid, time, ...).
 AVRO_TYPE: Final = "lakeevolve.type"
 
 _TO_DELTA: Final = {
@@ -139,25 +140,17 @@ def new_column(field: Field, path: str, *, lenient: bool = False) -> Column:
 
 
 def avro_metadata(field: Field) -> str | None:
-    """The value of :data:`AVRO_TYPE` for a top-level field; None where the Delta type says it all."""
-    return canonical_json(type_json(field.type)) if _says_more(field.type) else None
+    """The value of :data:`AVRO_TYPE` for a top-level field; None where there is none.
 
-
-def _says_more(type_: AvroType) -> bool:
-    match type_:
-        case Primitive():
-            return type_ not in _FROM_DELTA.values() and not (
-                type_.name == "bytes" and type_.logical is not None and type_.logical.name == "decimal"
-            )
-        case Array():
-            return _says_more(type_.items)
-        case Map():
-            return _says_more(type_.values)
-        case Record():
-            return any(_says_more(f.type) for f in type_.fields)
-        case Union() if type_.optional:
-            return _says_more(without_null(type_))
-    return True
+    Only leaf columns have it. What stands within a struct, list or map changes with every field that is added, and
+    the marker says it anyway.
+    """
+    bare = without_null(field.type)
+    if isinstance(bare, Primitive) and (bare.logical is None or bare in _FROM_DELTA.values()):
+        return None
+    if isinstance(bare, Primitive) and bare.logical is not None and bare.logical.name == "decimal":
+        return None
+    return canonical_json(type_json(field.type)) if isinstance(bare, (Primitive, Fixed, Enum)) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,8 +291,9 @@ class _Derivation:
         match type_:
             case Struct():
                 if isinstance(hint, Union):
-                    if self._is_union(type_, hint, at, hint_at):
-                        return hint, True
+                    union = self._union(type_, hint, at, hint_at)
+                    if union is not None:
+                        return union, type_json(union) == type_json(hint)
                     hint = None
                 record = hint if isinstance(hint, Record) else None
                 return self._record(type_, record, _avro_name(at), at, hint_at)
@@ -324,22 +318,29 @@ class _Derivation:
             return Primitive("bytes", Logical("decimal", 10, 0)), False
         return _FROM_DELTA[type_], False
 
-    def _is_union(self, struct: Struct, hint: Union, at: str, hint_at: str) -> bool:
-        """Whether a struct is the union that the hint says, branch for branch."""
-        names = branch_names(hint)
-        if {c.name for c in struct.columns} != set(names) or len(struct.columns) != len(names):
-            return False
-        for name, branch in zip(names, hint.values, strict=True):
-            column = struct.column(name)
-            if column is None or not column.nullable:
-                return False
+    def _union(self, struct: Struct, hint: Union, at: str, hint_at: str) -> Union | None:
+        """The union that a struct is, with the hint's types for branches; None where it is none.
+
+        Each column has to be an optional one that holds a branch of the hint, or a branch that goes by its own name.
+        """
+        known = dict(zip(branch_names(hint), hint.values, strict=True))
+        order = {name: at for at, name in enumerate(known)}
+        found: list[tuple[int, AvroType]] = []
+        for column in struct.columns:
+            branch = known.get(column.name)
             probe = _Derivation(self.renames, self.follow)
-            found, fits = probe._bare(
-                column.type, branch, paths.branch(at, name), paths.branch(hint_at, name)
-            )
-            if not fits or type_json(found) != type_json(branch):
-                return False
-        return True
+            here, there = paths.branch(at, column.name), paths.branch(hint_at, column.name)
+            type_, fits = probe._bare(column.type, branch, here, there)
+            if not column.nullable or not (kind(type_) == column.name if branch is None else fits):
+                return None
+            type_, _ = self._bare(column.type, branch, here, there)
+            found.append((order.get(column.name, len(order)), type_))
+        if not any(c.name in known for c in struct.columns):
+            return None
+        branches = [type_ for _, type_ in sorted(found, key=lambda pair: pair[0])]
+        if hint.nullable:
+            branches.insert(min(next(i for i, b in enumerate(hint.branches) if is_null(b)), len(branches)), NULL)
+        return Union(tuple(branches))
 
     def _register(self, type_: NamedType) -> NamedType:
         """The type under its own name, or under another where that name already stands for something else."""

@@ -34,8 +34,8 @@ _TABLE: Final = "evolved"
 class DeltaStaged:
     """What :meth:`stage` prepared.
 
-    ``position`` is the version that it builds on, ``before`` its schema, ``metadata`` the metadata after the commit. ``alteration`` says how
-    metadata alone gets there; None stands for a rewrite, whose new files are ``adds``.
+    ``position`` is the version that it builds on, ``before`` its schema, ``metadata`` the metadata after the commit.
+    ``alteration`` says how metadata alone gets there; None stands for a rewrite, whose new files are ``adds``.
     """
 
     address: Address
@@ -82,7 +82,7 @@ class DeltaStaged:
             self.evolution.target.record,
             self.metadata.struct,
             tuple(c for c in self.metadata.struct.columns if c.name not in owned),
-            frozenset(self.metadata.partition_columns),
+            self.metadata.partition_physical,
             "physical" if mapped else "name",
             self.address.uri,
         )

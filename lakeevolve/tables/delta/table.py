@@ -165,7 +165,7 @@ class Table:
             view.versions[number - 1].schema.record,
             view.struct(number),
             tuple(c for c in metadata.struct.columns if c.name in view.foreign),
-            frozenset(metadata.partition_columns),
+            metadata.partition_physical,
             by,
             self.uri,
         )

@@ -7,12 +7,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from lakeevolve.errors import TableError
 from lakeevolve.model import path as paths
-from lakeevolve.model.types import AvroType
-from lakeevolve.tables.delta.types import Column, DeltaType, ListOf, MapOf, Struct, arrow_field, decimal_of
+from lakeevolve.model.types import Array, AvroType, Fixed, Map, Record, Union, branch_names, without_null
+from lakeevolve.tables.delta.types import Column, DeltaType, ListOf, MapOf, Struct, arrow_field, decimal_of, requires
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -100,7 +101,7 @@ def laid_out(
     """Rows in the canonical layout as the table's own Arrow types; a column that they lack is null."""
     import pyarrow as pa
 
-    from lakeevolve.avro.arrow.layout import convert
+    from lakeevolve.tables.layout import to_layout
 
     arrays = []
     for column, target in zip(columns, schema, strict=True):
@@ -108,10 +109,100 @@ def laid_out(
         array = batch.column(index) if index >= 0 else pa.nulls(batch.num_rows)
         here = paths.child("", column.name)
         if not pa.types.is_null(target.type):
-            array = convert(array, target.type, types.get(column.name), error=TableError, path=here)
+            try:
+                array = to_layout(_uuids(array, types.get(column.name)), target.type)
+            except TableError as error:
+                inner = paths.parts(error.where) if error.where and error.where != "$" else ()
+                at = paths.join((column.name, *inner))
+                raise TableError(error.what, where=f"{where}, {at}", hint=error.hint) from error
         refuse_nulls(array, column.type, column.nullable, here, where)
-        arrays.append(array)
+        arrays.append(_settled(array, column.type, target.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _uuids(array: pa.Array, type_: AvroType | None) -> pa.Array:
+    """The array with UUIDs of 16 bytes marked as such: Delta holds their text, and the bytes alone do not say it."""
+    import pyarrow as pa
+
+    from lakeevolve.tables.layout import to_layout
+
+    if type_ is None or pa.types.is_null(array.type):
+        return array
+    marked = _uuid_type(array.type, type_)
+    return array if marked == array.type else to_layout(array, marked)
+
+
+def _uuid_type(arrow: pa.DataType, type_: AvroType) -> pa.DataType:
+    import pyarrow as pa
+
+    bare = without_null(type_)
+    match bare:
+        case Fixed() if bare.logical is not None and bare.logical.name == "uuid":
+            return pa.uuid()
+        case Array() if pa.types.is_list(arrow):
+            return pa.list_(arrow.value_field.with_type(_uuid_type(arrow.value_type, bare.items)))
+        case Map() if pa.types.is_map(arrow):
+            return pa.map_(arrow.key_field, arrow.item_field.with_type(_uuid_type(arrow.item_type, bare.values)))
+        case Record() | Union() if pa.types.is_struct(arrow):
+            below = (
+                {f.name: f.type for f in bare.fields}
+                if isinstance(bare, Record)
+                else dict(zip(branch_names(bare), bare.values, strict=True))
+            )
+            return pa.struct([f.with_type(_uuid_type(f.type, below[f.name])) if f.name in below else f for f in arrow])
+    return arrow
+
+
+def _settled(array: pa.Array, type_: DeltaType, target: pa.DataType) -> pa.Array:
+    """The array with some value for each required field that lies beneath a null: Parquet's writer looks at no more
+    than the field itself."""
+    from lakeevolve.avro.arrow import nested
+    from lakeevolve.tables.layout import to_layout
+
+    if not requires(type_):
+        return array if array.type == target else to_layout(array, target)
+    match type_:
+        case Struct():
+            parts = zip(type_.columns, nested.fields(array), target, strict=True)
+            made = [_settled(child if c.nullable else _some(child), c.type, f.type) for c, child, f in parts]
+            return nested.struct(target, made, array)
+        case ListOf():
+            offsets, items = nested.lists(array)
+            return nested.list_like(target, offsets, _settled(items, type_.element, target.value_type), array)
+        case MapOf():
+            offsets, entries = nested.lists(array)
+            keys, values = nested.fields(entries)
+            kept = nested.entries(target, keys, _settled(values, type_.value, target.item_type))
+            return nested.list_like(target, offsets, kept, array)
+    return array
+
+
+def _some(array: pa.Array) -> pa.Array:
+    """The array with a stand-in for each null."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if array.null_count == 0:
+        return array
+    places = pa.array(range(len(array)), pa.int64())
+    chosen = pc.if_else(pc.is_valid(array), places, pa.scalar(len(array), pa.int64()))
+    return pa.concat_arrays([array, pa.array([_blank(array.type)], array.type)]).take(chosen)
+
+
+def _blank(type_: pa.DataType) -> Any:
+    import pyarrow as pa
+
+    if pa.types.is_struct(type_):
+        return {f.name: _blank(f.type) for f in type_}
+    if pa.types.is_list(type_) or pa.types.is_map(type_):
+        return []
+    if pa.types.is_string(type_):
+        return ""
+    if pa.types.is_binary(type_):
+        return b""
+    if pa.types.is_decimal(type_):
+        return Decimal(0)
+    return False if pa.types.is_boolean(type_) else 0
 
 
 def refuse_nulls(array: pa.Array, type_: DeltaType, optional: bool, here: str, where: str) -> None:
