@@ -158,7 +158,7 @@ def _batches(
     for rows in pieces:
         array = _columns(pa.array(rows, wire), written, name, first)
         if pruned is None:
-            array = convert(array, strict, written, error=SourceError)
+            array = convert(array, strict, written, error=SourceError, canonical=True)
         else:
             array = read_array(pruned, array, partial=False, strict=True, row_offset=first)
         first += len(rows)

@@ -43,11 +43,13 @@ def to_canonical(array: pa.Array, type_: AvroType) -> pa.Array:
     >>> to_canonical(pa.array(["a"], pa.large_string()), Primitive("string")).type
     DataType(string)
     """
-    return convert(array, arrow_type(type_, strict=False), type_, error=TableError)
+    return convert(array, arrow_type(type_, strict=False), type_, error=TableError, canonical=True)
 
 
-def to_layout(array: pa.Array, target: pa.DataType) -> pa.Array:
+def to_layout(array: pa.Array, target: pa.DataType, type_: AvroType | None = None) -> pa.Array:
     """The inverse of :func:`to_canonical`: a canonical array in the Arrow type that a table asks for.
+
+    The Avro type is needed where the 16 bytes of a UUID on a fixed are to become text, which nothing else may.
 
     Raises ``TableError`` where *target* does not represent the same values, or a value does not fit it: a time of
     microseconds in milliseconds, bytes of another length, a UUID that is not in canonical lower-case text.
@@ -57,4 +59,4 @@ def to_layout(array: pa.Array, target: pa.DataType) -> pa.Array:
     >>> to_layout(pa.array(["a"]), pa.large_string()).type
     DataType(large_string)
     """
-    return convert(array, target, error=TableError)
+    return convert(array, target, type_, error=TableError)

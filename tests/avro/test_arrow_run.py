@@ -446,7 +446,8 @@ def test_an_incompatible_pair_is_refused_whatever_the_data() -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        pa.table({"value": pa.array([1], pa.int64())}),
+        pa.table({"value": pa.array([1, 2**31], pa.int64())}),
+        pa.table({"value": pa.array([1.0])}),
         pa.table({"value": pa.array(["a"])}),
         pa.table({"other": pa.array([1], pa.int32())}),
         pa.table({"value": pa.array([1], pa.int32()), "more": [1]}),
@@ -482,6 +483,18 @@ def test_other_representations_of_the_writer_are_taken() -> None:
         }
     )
     assert resolve(old, new).to_arrow(table).to_pylist() == [{"c": [b"x"], "b": "B", "a": b"a"}]
+
+
+def test_numbers_of_another_width_are_taken_where_all_fit() -> None:
+    old = parse(record(("a", "int"), ("b", "float"), ("c", array("long"))))
+    table = pa.table({"a": [1, -(2**31)], "b": [0.5, float("nan")], "c": pa.array([[1], []], pa.list_(pa.uint8()))})
+    made = resolve(old, old).to_arrow(table)
+    assert made.schema == arrow_schema(old)
+    assert str(made.to_pylist()) == str(table.to_pylist())
+    with pytest.raises(ResolutionError, match="without changing a value"):
+        resolve(old, old).to_arrow(table.set_column(1, "b", pa.array([0.5, 0.1])))
+    with pytest.raises(ResolutionError, match="no representation"):
+        execute(resolve(old, old), table.to_batches()[0])
 
 
 def test_a_root_of_another_type_is_read_from_an_array() -> None:

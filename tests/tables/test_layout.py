@@ -116,6 +116,8 @@ def test_each_representation_and_the_canonical_layout_hold_the_same_values(
     canonical = pa.array(values, arrow_type(type_, strict=False))
     there = to_layout(canonical, other) if not pa.types.is_dictionary(other) else canonical.dictionary_encode()
     there.validate(full=True)
+    if not pa.types.is_dictionary(other):
+        assert to_layout(canonical, other, type_).equals(there)
     back = to_canonical(there, type_)
     back.validate(full=True)
     assert back.type == arrow_type(type_, strict=False)
@@ -133,6 +135,16 @@ def test_slices_and_empty_arrays_are_moved_as_they_are(schema: Any, values: list
         assert to_canonical(there, type_).to_pylist() == (values * 5)[start : start + length]
         whole = to_layout(canonical, other) if not pa.types.is_dictionary(other) else canonical.dictionary_encode()
         assert to_canonical(whole.slice(start, length), type_).equals(part)
+
+
+def test_a_uuid_on_a_fixed_becomes_text_and_back_where_the_avro_type_is_known() -> None:
+    type_ = avro({"type": "fixed", "name": "F", "size": 16, "logicalType": "uuid"})
+    packed = pa.array([uuid.UUID(int=7).bytes, None], pa.binary(16))
+    text = to_layout(packed, pa.string(), type_)
+    assert text.to_pylist() == [str(uuid.UUID(int=7)), None]
+    assert to_canonical(text, type_).equals(packed)
+    with pytest.raises(TableError, match="no representation"):
+        to_layout(packed, pa.string())
 
 
 def test_chunked_arrays_are_joined() -> None:

@@ -28,18 +28,24 @@ def convert(
     *,
     error: type[LakeEvolveError],
     path: str = paths.ROOT,
+    canonical: bool = False,
+    widths: bool = False,
 ) -> pa.Array:
     """The same values as an array of the type *target*.
 
-    ``type_`` is the Avro type, where known: only a UUID's 16 bytes may become text. Raises *error* where the types
-    differ in more than representation or a value does not fit.
+    ``type_`` is the Avro type, where known: only a UUID's 16 bytes may become text. ``canonical`` says that *target* is
+    its canonical layout, in which no time is an integer. With ``widths``, numbers of another width are taken where each
+    value fits exactly (pyarrow makes 64-bit columns of Python's numbers). Raises *error* where the types differ in more
+    than representation or a value does not fit.
     """
-    return _Conversion(error).run(array, target, type_, path)
+    return _Conversion(error, canonical, widths).run(array, target, type_, path)
 
 
 class _Conversion:
-    def __init__(self, error: type[LakeEvolveError]) -> None:
+    def __init__(self, error: type[LakeEvolveError], canonical: bool, widths: bool) -> None:
         self.error = error
+        self.canonical = canonical
+        self.widths = widths
 
     def run(self, array: pa.Array, target: pa.DataType, type_: AvroType | None, path: str) -> pa.Array:
         if isinstance(array, pa.ChunkedArray):
@@ -142,9 +148,20 @@ class _Conversion:
             return self._cast(array, target, path)
         if pa.types.is_time(target) and _counts_time(source):
             return self._cast(array.cast(_counts_time(source)), target, path)
-        if pa.types.is_time(source) and _counts_time(target) and type_ is None:
+        if pa.types.is_time(source) and _counts_time(target) and not self.canonical:
             return self._cast(array, _counts_time(target), path).cast(target)
+        if self.widths and pa.types.is_integer(source) and pa.types.is_integer(target):
+            return self._cast(array, target, path)
+        if self.widths and pa.types.is_floating(source) and pa.types.is_floating(target):
+            return self._float(array, target, path)
         raise self._unlike(source, target, path)
+
+    def _float(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
+        made = array.cast(target, safe=False)
+        exact = pc.or_(pc.equal(made.cast(array.type), array), pc.is_nan(array))
+        if not pc.all(exact, min_count=0).as_py():
+            raise self._unfit(array.type, target, path, "a value has more digits")
+        return made
 
     def _cast(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         try:

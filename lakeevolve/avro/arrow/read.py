@@ -110,7 +110,7 @@ def to_arrow(resolution: Resolution, data: Data, partial: bool = False) -> Data:
     data:
         A struct Array (of another type where the schemas' roots are no records), ChunkedArray, RecordBatch, Table or
         RecordBatchReader whose fields are found by name. The Arrow types may be any representation of the writer's
-        canonical layout (``large_string`` for string, a dictionary, ...).
+        canonical layout (``large_string`` for string, a dictionary, ...), and numbers may be wider where all fit.
     partial:
         Read although some values cannot be read, and raise at the first row that holds one.
 
@@ -132,6 +132,10 @@ def to_arrow(resolution: Resolution, data: Data, partial: bool = False) -> Data:
     strict = not any(_leaves_nulls(root) for root in resolution.roots)
 
     def read(array: pa.Array, row_offset: int) -> pa.Array:
+        writer = resolution.writer.root
+        array = convert(
+            array, arrow_type(writer, strict=False), writer, error=ResolutionError, canonical=True, widths=True
+        )
         return read_array(resolution, array, partial=partial, strict=strict, row_offset=row_offset)
 
     match data:
@@ -184,7 +188,7 @@ def batch_of(struct: pa.StructArray, schema: pa.Schema, more: Sequence[pa.Array]
 def read_array(resolution: Resolution, array: pa.Array, *, partial: bool, strict: bool, row_offset: int) -> pa.Array:
     """Run a resolution that was :func:`checked` over an array of the writer's root type."""
     writer = resolution.writer.root
-    array = convert(array, arrow_type(writer, strict=False), writer, error=ResolutionError)
+    array = convert(array, arrow_type(writer, strict=False), writer, error=ResolutionError, canonical=True)
     failures = Failures()
     rows = Rows()
     run = Run(failures, partial=partial, strict=strict)
@@ -196,7 +200,7 @@ def read_array(resolution: Resolution, array: pa.Array, *, partial: bool, strict
     reader = resolution.reader.root
     run.require(array, reader, None, rows, paths.ROOT)
     failures.check(row_offset)
-    return convert(array, arrow_type(reader), reader, error=ResolutionError)
+    return convert(array, arrow_type(reader), reader, error=ResolutionError, canonical=True)
 
 
 def checked(resolution: Resolved, partial: bool = False) -> Resolved:
