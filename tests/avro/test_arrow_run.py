@@ -218,6 +218,44 @@ def test_fields_are_read_filled_renamed_and_reordered() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("type_", "default", "plain"),
+    [
+        (logical("int", "time-millis"), 5, 5000),
+        (logical("long", "time-micros"), 5, 5),
+        (logical("long", "local-timestamp-millis"), 5, 5000),
+        (logical("long", "timestamp-nanos"), 5, 5),
+        (logical("long", "local-timestamp-nanos"), -5, -5),
+        (logical("string", "uuid"), "f81d4fae-7dec-11d0-a765-00a0c91e6bf6", "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"),
+        ({"type": "fixed", "name": "F", "size": 2}, "\u00ff\u0000", b"\xff\x00"),
+        (
+            {"type": "fixed", "name": "F", "size": 4, "logicalType": "decimal", "precision": 6, "scale": 2},
+            "\u00ff" * 4,
+            Decimal("-0.01"),
+        ),
+        (logical("bytes", "decimal", precision=50, scale=3), "\u0001", Decimal("0.001")),
+        ("bytes", "\u00ff", b"\xff"),
+        ("float", 1, 1.0),
+        ("float", 0.1, struct.unpack("<f", struct.pack("<f", 0.1))[0]),
+        ("double", 1, 1.0),
+        ("boolean", True, True),
+        (array(["null", logical("int", "date")]), [None, 3], [None, dt.date(1970, 1, 4)]),
+        (mapping(["null", "int", "string"]), {"a": None, "b": 1}, [("a", None), ("b", {"int": 1, "string": None})]),
+        (["null", "int", record(("x", "int"), name="P")], {"x": 1}, {"int": None, "P": {"x": 1}}),
+        (["null", "int"], None, None),
+    ],
+)
+def test_each_type_s_default_is_filled_in_its_column(type_: Any, default: Any, plain: Any) -> None:
+    new = parse(record(("value", "int"), ("more", type_, default)))
+    made = resolve(one("int"), new).to_arrow(pa.table({"value": [1, 2, 3]}))
+    made.validate(full=True)
+    assert made.schema == arrow_schema(new)
+    column = made["more"]
+    if pa.types.is_time(column.type) or pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())
+    assert column.to_pylist() == [plain] * 3
+
+
 def test_a_null_record_stays_null_and_so_do_its_filled_fields() -> None:
     writer, reader = (
         record(("a", "int"), name="I"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import random
 import uuid
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 from lakeevolve.avro.arrow import arrow_type
 from lakeevolve.avro.parse import parse
 from lakeevolve.errors import TableError
+from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import AvroType
 from lakeevolve.tables.layout import to_canonical, to_layout
 
@@ -268,6 +271,63 @@ def test_errors_say_where() -> None:
     with pytest.raises(TableError) as caught:
         to_canonical(pa.array([{"a": ["x"]}]), type_)
     assert caught.value.where == "a[]"
+
+
+def elsewhere(type_: pa.DataType, dice: random.Random) -> pa.DataType:
+    """Another Arrow type that holds the same values."""
+    if pa.types.is_struct(type_):
+        fields = [pa.field(field.name, elsewhere(field.type, dice)) for field in type_]
+        return pa.struct(dice.sample(fields, len(fields)))
+    if pa.types.is_map(type_):
+        return pa.map_(elsewhere(type_.key_type, dice), elsewhere(type_.item_type, dice))
+    if pa.types.is_list(type_):
+        return dice.choice((pa.list_, pa.large_list))(elsewhere(type_.value_type, dice))
+    choices: dict[pa.DataType, list[pa.DataType]] = {
+        pa.string(): [pa.string(), pa.large_string(), pa.string_view()],
+        pa.binary(): [pa.binary(), pa.large_binary(), pa.binary_view()],
+        pa.binary(3): [pa.binary(3), pa.binary(), pa.large_binary()],
+        pa.timestamp("us", "UTC"): [pa.timestamp("us", "Asia/Tokyo"), pa.timestamp("ns", "UTC")],
+        pa.time64("us"): [pa.time64("ns"), pa.int64()],
+        pa.date32(): [pa.date32(), pa.date64()],
+        pa.decimal128(9, 2): [pa.decimal256(40, 2), pa.decimal64(18, 2)],
+    }
+    return dice.choice(choices.get(type_, [type_]))
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_rows_of_every_shape_come_back_from_any_layout(seed: int, rows: Callable[[Schema, int, int], pa.Table]) -> None:
+    inner = {
+        "type": "record",
+        "name": "I",
+        "fields": [
+            {"name": "f", "type": {"type": "fixed", "name": "F", "size": 3}},
+            {"name": "t", "type": ["null", logical("long", "time-micros")]},
+            {"name": "d", "type": ["null", logical("bytes", "decimal", precision=9, scale=2)]},
+            {"name": "u", "type": ["null", "int", "string", {"type": "array", "items": "bytes"}]},
+        ],
+    }
+    schema = parse(
+        {
+            "type": "record",
+            "name": "R",
+            "fields": [
+                {"name": "a", "type": ["null", {"type": "array", "items": ["null", inner]}]},
+                {"name": "m", "type": ["null", {"type": "map", "values": ["null", {"type": "array", "items": "I"}]}]},
+                {"name": "i", "type": ["null", "I"]},
+                {"name": "at", "type": ["null", logical("long", "timestamp-micros")]},
+                {"name": "day", "type": ["null", logical("int", "date")]},
+                {"name": "e", "type": ["null", {"type": "enum", "name": "E", "symbols": ["A", "B"]}]},
+            ],
+        }
+    )
+    dice = random.Random(seed)
+    whole = to_canonical(rows(schema, 40, seed).to_struct_array(), schema.root)
+    part = whole.slice(dice.randrange(20), dice.randrange(20))
+    there = to_layout(part, elsewhere(part.type, dice))
+    there.validate(full=True)
+    back = to_canonical(there, schema.root)
+    back.validate(full=True)
+    assert back.equals(part)
 
 
 @settings(max_examples=60, derandomize=True, deadline=None)
