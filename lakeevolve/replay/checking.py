@@ -37,6 +37,10 @@ from lakeevolve.tables.base import DataFile, Predicate
 
 Batches = Iterator[pa.RecordBatch]
 
+#: Small batches are joined up to about so many rows, or so many bytes.
+BATCH_ROWS = 1 << 15
+BATCH_BYTES: Final = 1 << 25
+
 #: Who reads the files behind every table's back.
 RAW_READER: Final = "raw file"
 
@@ -162,7 +166,7 @@ def guarded(
     (a catalog that does not answer, a feature that is not handled) passes through.
     """
     try:
-        yield from read()
+        yield from coalesced(read())
     except (CatalogUnavailable, UnsupportedTable, Unreadable):
         raise
     except Exception as error:
@@ -178,6 +182,23 @@ def _damage(error: Exception, file: str | None, reader: str, predicate: Predicat
     under = f" under the filter {predicates.describe(predicate)}" if predicate is not None else ""
     path = predicate.path if predicate is not None else ""
     return Mismatch(file, None, path, "", "", f"{subject} cannot be read{who}{under}: {text}", reader, "unreadable")
+
+
+def coalesced(batches: Batches) -> Batches:
+    """The same rows in batches that are worth a kernel call: small ones joined up to ``BATCH_ROWS``, empty ones left
+    out."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if waiting and (rows + batch.num_rows > BATCH_ROWS or size > BATCH_BYTES or batch.schema != waiting[0].schema):
+            yield pa.concat_batches(waiting)
+            waiting, rows, size = [], 0, 0
+        if batch.num_rows:
+            waiting.append(batch)
+            rows += batch.num_rows
+            size += batch.nbytes
+    if waiting:
+        yield pa.concat_batches(waiting)
 
 
 def complete(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:

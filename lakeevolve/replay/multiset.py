@@ -207,13 +207,14 @@ def _choose(differing: Sequence[int], rows: int) -> list[int]:
 
 @dataclass(slots=True)
 class _Held:
-    """Third reading: the rows of the chosen buckets."""
+    """Third reading: the rows of the chosen buckets, each distinct row counted and its first few copies held."""
 
     batches: list[pa.RecordBatch] = field(default_factory=list)
     digests: list[tuple[int, int]] = field(default_factory=list)
     keys: list[tuple[int, int]] = field(default_factory=list)
     columns: list[dict[str, int]] = field(default_factory=list)
     places: list[tuple[str | None, int | None]] = field(default_factory=list)
+    counts: Counter[tuple[int, int]] = field(default_factory=Counter)
     full: bool = False
 
     @classmethod
@@ -223,25 +224,37 @@ class _Held:
         for rows in side():
             columns = digests.column_digests(rows.batch)
             words = digests.rows_of(columns, rows.batch.num_rows)
-            keys = _keys(columns, key, rows.batch.num_rows)
-            places = pc.indices_nonzero(pc.is_in(_bucket((keys or words).a), wanted))
-            room = ROWS_HELD - len(found.digests)
-            if len(places) > room:
-                places, found.full = places.slice(0, room), True
+            keys = _keys(columns, key, rows.batch.num_rows) or words
+            places = pc.indices_nonzero(pc.is_in(_bucket(keys.a), wanted))
             if len(places) == 0:
                 continue
-            found.batches.append(rows.batch.take(places))
-            found.digests += _pairs(words, places)
-            found.keys += _pairs(keys or words, places)
-            names = {name: column.a.take(places).to_pylist() for name, column in columns.items()}
-            found.columns += [
-                dict(zip(names, values, strict=True)) for values in zip(*names.values(), strict=True)
-            ] or [{} for _ in range(len(places))]
-            if rows.numbers is None:
-                found.places += [(rows.file, None)] * len(places)
-            else:
-                found.places += [(rows.file, number) for number in rows.numbers.take(places).to_pylist()]
+            kept = found._count(_pairs(words, places))
+            if kept:
+                found._hold(rows, columns, words, keys, places.take(pa.array(kept, pa.int64())))
         return found
+
+    def _count(self, read: Sequence[tuple[int, int]]) -> list[int]:
+        """Count rows; the indexes of those that are to be held."""
+        kept = []
+        for index, digest in enumerate(read):
+            before = self.counts[digest] if digest in self.counts else 0
+            if before == 0 and len(self.counts) >= ROWS_HELD:
+                self.full = True
+                continue
+            self.counts[digest] = before + 1
+            if before < ROWS_PAIRED:
+                kept.append(index)
+        return kept
+
+    def _hold(self, rows: Rows, columns: dict[str, Words], words: Words, keys: Words, places: pa.Array) -> None:
+        self.batches.append(rows.batch.take(places))
+        self.digests += _pairs(words, places)
+        self.keys += _pairs(keys, places)
+        by_name = {name: column.a.take(places).to_pylist() for name, column in columns.items()}
+        for index in range(len(places)):
+            self.columns.append({name: values[index] for name, values in by_name.items()})
+        numbers = [None] * len(places) if rows.numbers is None else rows.numbers.take(places).to_pylist()
+        self.places += [(rows.file, number) for number in numbers]
 
     def row(self, index: int) -> pa.RecordBatch:
         for batch in self.batches:
@@ -249,6 +262,17 @@ class _Held:
                 return batch.slice(index, 1)
             index -= batch.num_rows
         raise IndexError(index)
+
+    def surplus(self, other: _Held) -> tuple[list[int], bool]:
+        """The held rows that *other* has fewer copies of, the last copies first to go; whether that is all of them."""
+        left = self.counts - other.counts
+        found = []
+        for index in range(len(self.digests) - 1, -1, -1):
+            if left[self.digests[index]] > 0:
+                left[self.digests[index]] -= 1
+                found.append(index)
+        found.reverse()
+        return found[:ROWS_PAIRED], len(found) <= ROWS_PAIRED and not any(left.values())
 
 
 def _pairs(words: Words, places: pa.Array) -> list[tuple[int, int]]:
@@ -264,13 +288,9 @@ def _match(
     file: str | None,
     more: bool,
 ) -> Located:
-    wanted, read = Counter(expected.digests), Counter(actual.digests)
-    lacking = _surplus(expected.digests, wanted - read)
-    beyond = _surplus(actual.digests, read - wanted)
-    more = more or max(len(lacking), len(beyond)) > ROWS_PAIRED
-    lacking, beyond = lacking[:ROWS_PAIRED], beyond[:ROWS_PAIRED]
-    twice = [j for j in beyond if actual.digests[j] in wanted] if len(beyond) > len(lacking) else []
-    beyond = [j for j in beyond if j not in set(twice)]
+    lacking, all_lacking = expected.surplus(actual)
+    beyond, all_beyond = actual.surplus(expected)
+    more = more or not (all_lacking and all_beyond)
     pairs = _paired(expected, actual, lacking, beyond)
     found: list[Mismatch] = []
 
@@ -282,19 +302,23 @@ def _match(
         place = name(expected, i) if label == "expected" else name(actual, j)
         for difference in differences(expected.row(i), actual.row(j), record):
             found += mismatches(difference, [place], reader)
+    if found and (expected.full or actual.full):
+        # What has no partner among the rows held may have one among those that are not.
+        return Located(tuple(found), True)
     for i in lacking:
         if i not in pairs:
             found.append(_whole(name(expected, i), "missing", reader, expected.row(i), None))
     matched = set(pairs.values())
     first_of = {digest: index for index, digest in reversed(list(enumerate(expected.digests)))}
-    for j in twice:
-        place = name(actual, j)
-        if label == "expected" or place[0] is None:
-            place = name(expected, first_of[actual.digests[j]])
-        found.append(_whole(place, "doubled", reader, None, actual.row(j)))
     for j in beyond:
-        if j not in matched:
-            found.append(_whole(name(actual, j), "extra", reader, None, actual.row(j)))
+        if j in matched:
+            continue
+        original = first_of.get(actual.digests[j])
+        place = name(actual, j)
+        if original is not None and (label == "expected" or place[0] is None):
+            place = name(expected, original)
+        kind: Kind = "extra" if original is None else "doubled"
+        found.append(_whole(place, kind, reader, None, actual.row(j)))
     return Located(tuple(found), more)
 
 
@@ -310,19 +334,12 @@ def _whole(
     return Mismatch(*place, "", ours, theirs, REASONS[kind], reader, kind, values)
 
 
-def _surplus(digests: Sequence[tuple[int, int]], counts: Counter[tuple[int, int]]) -> list[int]:
-    """The indexes of as many rows as *counts* says of each digest: the last ones."""
-    left = Counter(counts)
-    found = []
-    for index in range(len(digests) - 1, -1, -1):
-        if left[digests[index]] > 0:
-            left[digests[index]] -= 1
-            found.append(index)
-    return found[::-1]
-
-
 def _paired(expected: _Held, actual: _Held, lacking: Sequence[int], beyond: Sequence[int]) -> dict[int, int]:
-    """Which row of the actual side each lacking row became: by the same key, else by most columns alike."""
+    """Which row of the actual side each lacking row became: by the same key, else by most columns alike.
+
+    A row that is a copy of one that belongs there has rather been read twice, unless a single column explains it. Rows
+    that have nothing in common became each other only where there is a single column.
+    """
     pairs: dict[int, int] = {}
     waiting = defaultdict(list)
     for j in beyond:
@@ -336,12 +353,18 @@ def _paired(expected: _Held, actual: _Held, lacking: Sequence[int], beyond: Sequ
             pairs[i] = best
         else:
             rest.append(i)
+    if pairs and (expected.full or actual.full):
+        # The partners of the others may not have been held.
+        return pairs
     taken = set(pairs.values())
     free = [j for j in beyond if j not in taken]
-    scored = [(_alike(expected.columns[i], actual.columns[j]), -i, -j) for i in rest for j in free]
-    for _, negative_i, negative_j in sorted(scored, reverse=True):
+    copies = {j for j in free if actual.digests[j] in expected.counts}
+    scored = [(j not in copies, _alike(expected.columns[i], actual.columns[j]), -i, -j) for i in rest for j in free]
+    for original, alike, negative_i, negative_j in sorted(scored, reverse=True):
         i, j = -negative_i, -negative_j
-        if i not in pairs and j not in taken:
+        columns = len(expected.columns[i])
+        least = min(1, columns - 1) if original else columns - 1
+        if i not in pairs and j not in taken and alike >= least:
             pairs[i] = j
             taken.add(j)
     return pairs

@@ -58,17 +58,29 @@ def _changed(node: nodes.Node, path: str, found: set[str]) -> None:
                     found.add(below)
                 else:
                     _changed(part.node, below, found)
-        case nodes.FromUnion() if _same_optional(node):
-            for branch in node.branches:
-                inner = branch.node if isinstance(branch, nodes.ToBranch) else branch
-                if not isinstance(inner, nodes.Fail):
-                    _changed(inner, path, found)
+        case nodes.FromUnion() if isinstance(node.reader, Union) and node.writer.optional == node.reader.optional:
+            _changed_branches(node, node.reader, path, found)
         case _:
             found.add(path)
 
 
-def _same_optional(node: nodes.FromUnion) -> bool:
-    return node.writer.optional and isinstance(node.reader, Union) and node.reader.optional
+def _changed_branches(node: nodes.FromUnion, reader: Union, path: str, found: set[str]) -> None:
+    """The changes within the branches of a union that stays one."""
+    names = dict(zip(map(id, reader.values), branch_names(reader), strict=True))
+    was = dict(zip(map(id, node.writer.values), branch_names(node.writer), strict=True))
+    fresh = set(names.values())
+    for writer, branch in zip(node.writer.branches, node.branches, strict=True):
+        if is_null(writer) or not isinstance(branch, nodes.ToBranch):
+            continue
+        name = names[id(reader.branches[branch.index])]
+        below = path if reader.optional else paths.branch(path, name)
+        fresh.discard(name)
+        if not reader.optional and was[id(writer)] != name:
+            found.add(below)
+        else:
+            _changed(branch.node, below, found)
+    if not reader.optional:
+        found.update(paths.branch(path, name) for name in fresh)
 
 
 @dataclass(slots=True)

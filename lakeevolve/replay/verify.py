@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
@@ -218,10 +218,11 @@ class _Run:
                 readable = self._all_at_once()
             if not readable:
                 self._one_by_one()
-        self._filters(early, self.checked, readable and self.whole)
-        late = self._late(missing)
+        clean = self._clean(before)
+        self._filters(early, [one for one in self.checked if one.file.path in clean])
+        late = self._late(missing, clean)
         if late:
-            self._filters(late[0], late[1], readable and self.whole)
+            self._filters(*late)
         name, distribution = OWN_READER[self.table.format]
         self._verdict(name, installed(distribution), before)
 
@@ -305,7 +306,18 @@ class _Run:
 
     # --- filters
 
-    def _late(self, missing: Mapping[str, AvroType]) -> tuple[tuple[Predicate, ...], list[Checked]] | None:
+    def _clean(self, before: int) -> set[str]:
+        """The files whose rows read right. What reads wrong unfiltered reads wrong under any filter, and is said once."""
+        if self.mismatched == before:
+            return {file.path for file in self.files}
+        dirty = {m.file for m in self.mismatches}
+        clean = set() if None in dirty else {one.file.path for one in self.checked if one.readable} - dirty
+        self.notes.append(f"filters were judged on the {len(clean)} files whose rows read right")
+        return {path for path in clean if path is not None}
+
+    def _late(
+        self, missing: Mapping[str, AvroType], clean: Collection[str]
+    ) -> tuple[tuple[Predicate, ...], list[Checked]] | None:
         """Filters by values that only the reading of all files came upon, and what they must let through."""
         if not missing:
             return None
@@ -317,10 +329,12 @@ class _Run:
                     samples.largest.setdefault(path, one.samples.largest[path])
         late = samples.predicates(missing)
         job = replace(self.job, asked=late, wanted={}, consumers=())
-        readable = [one.file for one in self.checked if one.readable]
-        return late, self._map(functools.partial(check_file, job, compare=False), readable)
+        files = [file for file in self.files if file.path in clean]
+        return late, self._map(functools.partial(check_file, job, compare=False), files)
 
-    def _filters(self, asked: Sequence[Predicate], checked: Sequence[Checked], whole: bool) -> None:
+    def _filters(self, asked: Sequence[Predicate], checked: Sequence[Checked]) -> None:
+        whole = self.whole and len(checked) == len(self.files)
+
         def judge(index: int) -> tuple[int, list[Mismatch]]:
             predicate = asked[index]
             found: list[Mismatch] = []
@@ -328,21 +342,19 @@ class _Run:
                 sums = [one.filtered[index] for one in checked], [one.softly[index] for one in checked]
                 found = self._multiset(self.job, predicate, *sums)
             else:
-                for one in (one for one in checked if one.readable):
+                for one in checked:
                     exact, soft = one.filtered[index], one.softly[index]
                     found += check_multiset(self.job, [one.file], exact, soft, one.file, predicate, [])
             return index, found
 
-        known = {(m.file, m.row) for m in self.mismatches if m.row is not None}
-        for index, found in sorted(self._map(judge, range(len(asked)))):
-            # A row that reads wrong unfiltered reads wrong under a filter too; it is named once.
-            self.note([m for m in found if m.row is None or (m.file, m.row) not in known])
+        for index, found in sorted(self._map(judge, range(len(asked))), key=lambda pair: pair[0]):
+            self.note(found)
             self.asked.append(
                 {
                     "path": asked[index].path,
                     "op": asked[index].op,
                     "rows": sum(one.filtered[index].count for one in checked),
-                    "verdict": "differs" if found else "equal",
+                    "verdict": "differs" if found else "equal" if checked or not self.files else "not-judged",
                 }
             )
 
