@@ -85,12 +85,13 @@ def suspects(old: Record, new: Record, kept: Mapping[int, int], old_path: str, n
     for i, j in _candidates(old, new, gone, come, same_place):
         judged = _judge(old.fields[i], new.fields[j], (i, j) in same_place)
         if judged is not None:
-            found.append((*judged, i, j))
-    found.sort(key=lambda each: (not each[0], -each[1], abs(each[3] - each[4]), each[3], each[4]))
+            found.append((*judged, i, j, words(old.fields[i].name) == words(new.fields[j].name)))
+    # The same words outweigh the place: two fields may have changed places as well as their style.
+    found.sort(key=lambda each: (not each[0], not each[5], -each[1], abs(each[3] - each[4]), each[3], each[4]))
     used_old: set[int] = set()
     used_new: set[int] = set()
     chosen: list[tuple[int, Suggestion]] = []
-    for strong, score, reason, i, j in found:
+    for strong, score, reason, i, j, _ in found:
         if i in used_old or j in used_new:
             continue
         used_old.add(i)
@@ -168,7 +169,17 @@ def words(name: str) -> tuple[str, ...]:
     >>> words("callsetID2")
     ('callset', 'id', '2')
     """
-    return tuple(w.lower() for w in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+", name))
+    found: list[str] = []
+    for part in re.findall(r"[^\W\d_]+|\d+", name):
+        start = 0
+        for at in range(1, len(part)):
+            # A capital begins a word after a small letter, and before one: callsetID, HTTPServer.
+            after, before = part[at - 1].islower(), part[at + 1 : at + 2].islower()
+            if part[at].isupper() and (after or before):
+                found.append(part[start:at].lower())
+                start = at
+        found.append(part[start:].lower())
+    return tuple(found)
 
 
 def likeness(a: str, b: str) -> float:

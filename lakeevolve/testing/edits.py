@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lakeevolve.avro.defaults import check_default
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import (
     NO_DEFAULT,
@@ -16,6 +17,7 @@ from lakeevolve.model.types import (
     Enum,
     Field,
     Fixed,
+    Json,
     Map,
     NamedRef,
     NamedType,
@@ -27,7 +29,7 @@ from lakeevolve.model.types import (
     kind,
     without_null,
 )
-from lakeevolve.testing.schemas import DOCS, FIELDS, NAMES, PROPS, SYMBOLS, Maker, schemas
+from lakeevolve.testing.schemas import DOCS, FIELDS, NAMES, NEW_FIELDS, PROPS, SYMBOLS, Maker, schemas
 
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
@@ -59,8 +61,12 @@ def evolutions(
     def build(draw: DrawFn) -> tuple[Schema, Schema]:
         old = draw(schemas(tables=tables, depth=depth))
         root = old.root
+        # A name that once was another field's would make readers take that field's values.
+        used = (
+            {f.name for t in _named(root).values() if isinstance(t, Record) for f in t.fields} if compatible else set()
+        )
         for _ in range(draw(st.integers(1, steps))):
-            root = _edit(draw, root, tables, compatible)
+            root = _edit(draw, root, tables, compatible, used)
         return old, Schema(root)
 
     return build()
@@ -113,25 +119,57 @@ def _rebuild(type_: AvroType, name: str, made: Callable[[AvroType], AvroType], n
     return walk(type_)
 
 
-def _edit(draw: DrawFn, root: AvroType, tables: bool, compatible: bool) -> AvroType:
+def _edit(draw: DrawFn, root: AvroType, tables: bool, compatible: bool, used: set[str]) -> AvroType:
     """One edit of one named type; a root without any is left as it is."""
     known = _named(root)
     if not known:
         return root
     maker = Maker(draw, tables, tuple(known.values()))
     maker.closed.clear()
+    maker.taken |= used
     target = known[maker.pick(sorted(known))]
-    changed = _changed(maker, target, compatible)
+    changed = _changed(maker, target, compatible, used)
     inside = _rebuild(changed, target.name, lambda type_: type_, changed.name)
     # The change is made once and laid over every use; what stands beneath a use is the same at each of them.
-    return _rebuild(root, target.name, lambda _: inside, changed.name)
+    return _mended(maker, _rebuild(root, target.name, lambda _: inside, changed.name))
 
 
-def _changed(maker: Maker, type_: NamedType, compatible: bool) -> NamedType:
+def _mended(maker: Maker, root: AvroType) -> AvroType:
+    """The type with a new default wherever an edit has made the old one no value of its type any more."""
+    names = _named(root)
+    chosen: dict[tuple[str, str], Json] = {}
+
+    def field(record: Record, each: Field) -> Field:
+        if not each.has_default or check_default(each.type, each.default, names=names) is None:
+            return each
+        # Every use of the record gets the same one.
+        key = (record.name, each.name)
+        if key not in chosen:
+            chosen[key] = maker.default(each.type)
+        return replace(each, default=chosen[key])
+
+    def walk(each: AvroType) -> AvroType:
+        match each:
+            case Record():
+                return replace(each, fields=tuple(field(each, replace(f, type=walk(f.type))) for f in each.fields))
+            case Array():
+                return replace(each, items=walk(each.items))
+            case Map():
+                return replace(each, values=walk(each.values))
+            case Union():
+                return Union(tuple(walk(branch) for branch in each.branches))
+        return each
+
+    return walk(root)
+
+
+def _changed(maker: Maker, type_: NamedType, compatible: bool, used: set[str]) -> NamedType:
     if maker.chance(8):
         name = maker.name()
+        if compatible:
+            used.update((type_.name, name))
         if compatible or maker.chance(2):
-            return replace(type_, name=name, aliases=(type_.name,))
+            return replace(type_, name=name, aliases=(type_.name, *type_.aliases))
         return replace(type_, name=name)
     if maker.chance(8):
         return replace(type_, doc=maker.pick(DOCS), props=maker.pick(PROPS))
@@ -141,7 +179,7 @@ def _changed(maker: Maker, type_: NamedType, compatible: bool) -> NamedType:
         case Enum():
             return _changed_enum(maker, type_, compatible)
         case Record():
-            return replace(type_, fields=_changed_fields(maker, type_, compatible))
+            return replace(type_, fields=_changed_fields(maker, type_, compatible, used))
 
 
 def _changed_enum(maker: Maker, enum: Enum, compatible: bool) -> Enum:
@@ -156,15 +194,19 @@ def _changed_enum(maker: Maker, enum: Enum, compatible: bool) -> Enum:
     return replace(enum, symbols=tuple(symbols), default=maker.pick((None, *symbols)))
 
 
-def _changed_fields(maker: Maker, record: Record, compatible: bool) -> tuple[Field, ...]:
+def _changed_fields(maker: Maker, record: Record, compatible: bool, used: set[str]) -> tuple[Field, ...]:
     fields = list(record.fields)
     names = [field.name for field in fields]
-    fresh = [name for name in FIELDS if name not in names]
+    fresh = [name for name in (*FIELDS, *NEW_FIELDS) if name not in names and name not in used]
+    if compatible:
+        used.update(names)
     edit = maker.pick(("add", "drop", "rename", "move", "type", "type", "null", "default", "doc"))
     if edit == "add" and fresh:
         made = maker.field(maker.pick(fresh), 1, names)
-        if compatible and not made.has_default:
-            made = replace(made, type=Union((NULL, Primitive("string"))), default=None)
+        if compatible:
+            made = replace(made, aliases=())
+            if not made.has_default:
+                made = replace(made, type=Union((NULL, Primitive("string"))), default=None)
         fields.insert(maker.pick(range(len(fields) + 1)), made)
         return tuple(fields)
     at = maker.pick(range(len(fields)))
@@ -172,7 +214,7 @@ def _changed_fields(maker: Maker, record: Record, compatible: bool) -> tuple[Fie
     if edit == "drop" and len(fields) > 1:
         del fields[at]
     elif edit == "rename" and fresh:
-        aliases = (field.name,) if compatible or maker.chance(2) else field.aliases
+        aliases = (field.name, *field.aliases) if compatible or maker.chance(2) else field.aliases
         fields[at] = replace(field, name=maker.pick(fresh), aliases=aliases)
     elif edit == "move":
         fields.insert(maker.pick(range(len(fields))), fields.pop(at))

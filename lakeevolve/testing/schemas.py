@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 FIELDS: Final = ("id", "amount", "total", "note", "zip_code", "zipCode", "tags", "address", "at", "a", "b", "c")
+NEW_FIELDS: Final = tuple(f"new_{number}" for number in range(1, 8))
 _TYPES: Final = ("Order", "Address", "Line", "Ping", "Pong", "Status", "Hash", "Node")
 _SPACES: Final = ("", "shop.", "hr.eu.")
 SYMBOLS: Final = ("NEW", "PAID", "SENT", "LOST", "A", "B")
