@@ -51,7 +51,7 @@ class Promote:
 
 @dataclass(frozen=True, slots=True)
 class Symbols:
-    """``read_as[i]`` is what the writer's i-th symbol reads as; None where the reader has neither symbol nor default."""
+    """``read_as[i]`` is what the writer's i-th symbol reads as; None where the reader has no symbol and no default."""
 
     writer: Enum
     reader: Enum
