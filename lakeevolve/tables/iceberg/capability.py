@@ -174,6 +174,8 @@ class _Rules:
                 return _marker("an enum is a string column, which holds any symbol; " + _MARKER_ONLY)
             case SetDefault():
                 return _marker("the default of a field that exists changes no stored row; " + _MARKER_ONLY)
+            case RenameType() if paths.leaf(change.path).startswith("<"):
+                return Capability("metadata", "rename column", "a branch's column is called as its type is")
             case ReorderSymbols() | SetEnumDefault() | SetAliases() | SetProperties() | SetOrder() | RenameType():
                 return _marker(_MARKER_ONLY)
 

@@ -129,19 +129,27 @@ def _derive_later(
     order = _Order(metadata)
     recorded = {version.schema_id for version in versions}
     newest = versions[-1]
-    previous: Snapshot | None = None
-    for snapshot in _main_line(metadata):
-        later = order.after(starts[newest.number], snapshot.snapshot_id, snapshot.sequence_number)
-        changed = snapshot.schema_id is not None and snapshot.schema_id not in recorded
-        if later and changed:
+    line = main_line(metadata)
+    before: dict[int, Snapshot | None] = {}
+    for at, snapshot in enumerate(line):
+        before[snapshot.snapshot_id] = line[at - 1] if at else None
+    later = [s for s in line if order.after(starts[newest.number], s.snapshot_id, s.sequence_number)]
+    for snapshot in later:
+        if snapshot.schema_id is not None and snapshot.schema_id not in recorded:
+            previous = before[snapshot.snapshot_id]
             _derive_next(metadata, versions, starts, snapshot.schema_id, previous, hint, name)
             recorded.add(snapshot.schema_id)
-        previous = snapshot
     if metadata.current_schema_id != versions[-1].schema_id:
+        # Others went back to a schema that a version had, or made one that nobody has written with yet.
+        previous = line[-1] if line else None
+        for snapshot in reversed(later):
+            if snapshot.schema_id != metadata.current_schema_id:
+                break
+            previous = before[snapshot.snapshot_id]
         _derive_next(metadata, versions, starts, metadata.current_schema_id, previous, hint, name)
 
 
-def _main_line(metadata: TableMetadata) -> list[Snapshot]:
+def main_line(metadata: TableMetadata) -> list[Snapshot]:
     """The snapshots that led to the current one, oldest first."""
     line = []
     at = metadata.current_snapshot()
@@ -166,7 +174,7 @@ def _derive_next(
     for version in versions:
         # A column that comes back (a rollback by others) means what it meant last.
         known.update(known_columns(schema_of(metadata, version.schema_id), version.schema))
-    foreign = {column.field_id for column in old.columns if column.name in foreign_columns(old, past.schema)}
+    foreign = {column.field_id for column in foreign_columns(old, past.schema)}
     reading = Derivation(hint, {}, known, frozenset(foreign - known.keys()))
     schema = reading.schema(new, name, head=past.schema.record)
     before_, after = known_columns(old, past.schema), known_columns(new, schema)

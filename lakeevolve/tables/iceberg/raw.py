@@ -18,10 +18,12 @@ from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile as TheirFile
 from pyiceberg.manifest import FileFormat
 from pyiceberg.schema import Schema as IcebergSchema
+from pyiceberg.types import NestedField
 
 from lakeevolve.errors import TableError, UnsupportedTable
 from lakeevolve.model import path as paths
 from lakeevolve.model.schema import Schema
+from lakeevolve.model.types import AvroType
 from lakeevolve.tables.iceberg.catalog import translated
 from lakeevolve.tables.iceberg.shape import Reading, field_id, has_ids, with_ids
 from lakeevolve.tables.iceberg.types import by_name
@@ -48,22 +50,28 @@ class Handle:
     sequence: int | None = None
 
 
-def foreign_columns(schema: IcebergSchema, avro: Schema) -> tuple[str, ...]:
+def foreign_columns(schema: IcebergSchema, avro: Schema) -> tuple[NestedField, ...]:
     """The top-level columns that the Avro schema does not own."""
     owned = {each.name for each in avro.fields}
-    return tuple(column.name for column in schema.columns if column.name not in owned)
+    return tuple(column for column in schema.columns if column.name not in owned)
 
 
 def read_raw(
-    io: FileIO, handle: Handle, schema: IcebergSchema, avro: Schema, mapping: NameMapping | None
+    io: FileIO,
+    handle: Handle,
+    schema: IcebergSchema,
+    avro: Schema,
+    foreign: Sequence[NestedField],
+    mapping: NameMapping | None,
 ) -> Iterator[pa.RecordBatch]:
     """The live rows of one data file in file order: the canonical layout of *avro*, whose columns have the ids of
     *schema*, then the foreign columns."""
     refuse_unreadable(handle)
     deleted = _deleted(io, handle)
-    wanted = list(schema.as_struct().fields)
-    columns = [(by_name(schema.as_struct(), each.name), each.type, each.name) for each in avro.fields]
-    columns += [(column, None, column.name) for column in wanted if column.name in foreign_columns(schema, avro)]
+    columns: list[tuple[NestedField | None, AvroType | None, str]] = [
+        (by_name(schema.as_struct(), each.name), each.type, each.name) for each in avro.fields
+    ]
+    columns += [(column, None, column.name) for column in foreign]
     with opened(io, handle.file.file_path) as parquet:
         fields = identified(parquet.schema_arrow, mapping, handle.file.file_path)
         reading = Reading(fields, handle.file.file_path, handle.given)

@@ -80,7 +80,7 @@ def _task(
 def _canonical(batch: pa.RecordBatch, schema: IcebergSchema, avro: Schema, where: str) -> pa.RecordBatch:
     reading = Reading(with_ids(list(batch.schema), list(schema.name_mapping)), where)
     struct = schema.as_struct()
-    names = [each.name for each in avro.fields] + list(foreign_columns(schema, avro))
+    names = [each.name for each in avro.fields] + [column.name for column in foreign_columns(schema, avro)]
     types = {each.name: each.type for each in avro.fields}
     arrays = []
     for name in names:

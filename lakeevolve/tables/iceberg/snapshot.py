@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import Final
 
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile as TheirFile
@@ -13,6 +14,9 @@ from pyiceberg.table.snapshots import Operation, SnapshotSummaryCollector, Summa
 from pyiceberg.table.update import UpdatesAndRequirements
 from pyiceberg.table.update.snapshot import _SnapshotProducer
 from pyiceberg.typedef import EMPTY_DICT
+
+#: Marks, in a snapshot's summary, that the snapshot is the data of an evolution.
+REWRITE: Final = "lakeevolve.rewrite"
 
 
 class Replace(_SnapshotProducer["Replace"]):
@@ -109,7 +113,7 @@ class Replace(_SnapshotProducer["Replace"]):
             collector.remove_file(entry.data_file, schema, specs[entry.data_file.spec_id or 0])
         previous = metadata.snapshot_by_id(self._parent_snapshot_id or 0)
         return update_snapshot_summaries(
-            summary=Summary(operation=self._operation, **collector.build(), **snapshot_properties),
+            summary=Summary(operation=self._operation, **collector.build(), **snapshot_properties, **{REWRITE: "true"}),
             previous_summary=previous.summary if previous is not None else None,
         )
 

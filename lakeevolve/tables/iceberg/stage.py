@@ -71,7 +71,8 @@ class StagedEvolution:
 
     def raw(self, file: StagedFile) -> Iterator[pa.RecordBatch]:
         """The rows of a staged file as pyarrow alone reads them."""
-        return read_raw(self.io, file.handle, self.schema, self.target, None)
+        foreign = foreign_columns(self.schema, self.target)
+        return read_raw(self.io, file.handle, self.schema, self.target, foreign, None)
 
     def read(self, file: DataFile | None = None, predicate: Predicate | None = None) -> Iterator[pa.RecordBatch]:
         """What pyiceberg would read after the commit."""
@@ -298,11 +299,3 @@ class _Staging:
                 where=left[0],
                 hint="list the files again and stage anew",
             )
-
-
-def columns_of(metadata: TableMetadata, avro: Schema) -> dict[str, Any]:
-    """The table's columns as JSON, the foreign ones named."""
-    return {
-        "columns": [column.model_dump(mode="json", by_alias=True) for column in metadata.schema().columns],
-        "foreign": list(foreign_columns(metadata.schema(), avro)),
-    }

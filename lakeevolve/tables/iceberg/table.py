@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.types import NestedField
 
 from lakeevolve.errors import TableError
 from lakeevolve.model.change import Change
@@ -32,10 +33,19 @@ from lakeevolve.tables.iceberg.catalog import Location, load
 from lakeevolve.tables.iceberg.commit import commit
 from lakeevolve.tables.iceberg.derive import Derivation
 from lakeevolve.tables.iceberg.facts import Facts, facts_of
-from lakeevolve.tables.iceberg.history import Entries, History, data_files, read_entries, read_history, schema_of
+from lakeevolve.tables.iceberg.history import (
+    Entries,
+    History,
+    data_files,
+    main_line,
+    read_entries,
+    read_history,
+    schema_of,
+)
 from lakeevolve.tables.iceberg.raw import foreign_columns, read_raw
 from lakeevolve.tables.iceberg.reading import read_table
 from lakeevolve.tables.iceberg.rewrite import files_to_rewrite
+from lakeevolve.tables.iceberg.snapshot import REWRITE
 from lakeevolve.tables.iceberg.stage import StagedEvolution, stage
 
 if TYPE_CHECKING:
@@ -92,7 +102,10 @@ class IcebergHandle:
 
     @property
     def foreign(self) -> tuple[str, ...]:
-        newest = self.history()[-1]
+        return tuple(column.name for column in self._foreign(None))
+
+    def _foreign(self, hint: Schema | None) -> tuple[NestedField, ...]:
+        newest = self.history(hint)[-1]
         return foreign_columns(schema_of(self._table.metadata, newest.schema_id), newest.schema)
 
     def refresh(self) -> None:
@@ -153,6 +166,16 @@ class IcebergHandle:
     def files(self, position: int | None = None, hint: Schema | None = None) -> tuple[DataFile, ...]:
         return data_files(self._entries_at(position), self._history(hint), self._table.metadata, self._table.io)
 
+    def landed(self, version: Version) -> tuple[int | None, int] | None:
+        began = self._history(None).began.get(version.number)
+        if began is None or version.plan is None:
+            return None
+        for snapshot in main_line(self._table.metadata):
+            if snapshot.parent_snapshot_id == began.snapshot:
+                wrote = snapshot.summary is not None and snapshot.summary.additional_properties.get(REWRITE) is not None
+                return (began.snapshot, snapshot.snapshot_id) if wrote else None
+        return None
+
     def raw(self, file: DataFile, hint: Schema | None = None) -> Iterator[pa.RecordBatch]:
         metadata = self._table.metadata
         version = self._history(hint).versions[file.version - 1]
@@ -161,6 +184,7 @@ class IcebergHandle:
             file.handle,
             schema_of(metadata, version.schema_id),
             version.schema,
+            self._foreign(hint),
             metadata.name_mapping(),
         )
 

@@ -9,7 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyiceberg.manifest import DataFile as TheirFile
+from pyiceberg.manifest import (
+    DataFileContent,
+    FileFormat,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestWriterV2,
+)
+from pyiceberg.table.snapshots import Operation
+from pyiceberg.table.update.snapshot import _FastAppendFiles
 
 from lakeevolve.avro.arrow import arrow_schema, execute
 from lakeevolve.avro.parse import parse
@@ -19,6 +31,7 @@ from lakeevolve.model.diff import diff
 from lakeevolve.model.schema import Schema
 from lakeevolve.tables.base import Capability, DataFile, Evolution, Fill, MarkerEntry, Staged, Version
 from lakeevolve.tables.iceberg import IcebergHandle, append, create_table, open_table
+from lakeevolve.tables.iceberg.catalog import open_catalog, parse_uri
 
 
 @dataclass
@@ -185,3 +198,104 @@ def read(duck: Any) -> Callable[[IcebergHandle], Readings]:
 
 def _sorted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: str(row.get("id")))
+
+
+class _DeletesWriter(ManifestWriterV2):
+    """A manifest of delete files, which the library writes none of."""
+
+    def content(self) -> ManifestContent:
+        return ManifestContent.DELETES
+
+    @property
+    def _meta(self) -> dict[str, str]:
+        return {**super()._meta, "content": "deletes"}
+
+
+class _AddDeletes(_FastAppendFiles):
+    """A snapshot that adds position delete files."""
+
+    deletes: list[Any]
+
+    def _manifests(self) -> list[Any]:
+        by_spec: dict[int, list[Any]] = {}
+        for file in self.deletes:
+            by_spec.setdefault(file.spec_id, []).append(file)
+        made = []
+        for spec_id, files in by_spec.items():
+            spec, output = self.spec(spec_id), self.new_manifest_output()
+            with _DeletesWriter(spec, self.schema(), output, self._snapshot_id, self._compression) as writer:
+                for file in files:
+                    writer.add(
+                        ManifestEntry.from_args(
+                            status=ManifestEntryStatus.ADDED,
+                            snapshot_id=self._snapshot_id,
+                            sequence_number=None,
+                            file_sequence_number=None,
+                            data_file=file,
+                        )
+                    )
+            made.append(writer.to_manifest_file())
+        return [*made, *self._existing_manifests()]
+
+
+@pytest.fixture
+def delete_rows() -> Callable[[IcebergHandle, Mapping[str, Sequence[int]]], None]:
+    """Delete rows by position, per data file, as engines that merge on read do."""
+
+    def run(table: IcebergHandle, positions: Mapping[str, Sequence[int]]) -> None:
+        iceberg = table.iceberg
+        held = {file.path: file.handle.file for file in table.files()}
+        made = []
+        for path, rows in positions.items():
+            where = path.replace(".parquet", f"-{len(rows)}-deletes.parquet")
+            schema = pa.schema(
+                [
+                    pa.field("file_path", pa.string(), False, metadata={"PARQUET:field_id": "2147483546"}),
+                    pa.field("pos", pa.int64(), False, metadata={"PARQUET:field_id": "2147483545"}),
+                ]
+            )
+            content = pa.table([[path] * len(rows), list(rows)], schema=schema)
+            with iceberg.io.new_output(where).create() as stream:
+                pq.write_table(content, stream)
+            file = TheirFile.from_args(
+                content=DataFileContent.POSITION_DELETES,
+                file_path=where,
+                file_format=FileFormat.PARQUET,
+                partition=held[path].partition,
+                record_count=len(rows),
+                file_size_in_bytes=len(iceberg.io.new_input(where)),
+                lower_bounds={2147483546: path.encode()},
+                upper_bounds={2147483546: path.encode()},
+            )
+            file.spec_id = held[path].spec_id
+            made.append(file)
+        transaction = iceberg.transaction()
+        producer = _AddDeletes(Operation.DELETE, transaction, iceberg.io)
+        producer.deletes = made
+        producer.commit()
+        transaction.commit_transaction()
+        table.refresh()
+
+    return run
+
+
+@pytest.fixture
+def golden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], IcebergHandle]:
+    """Open a table of another project's test data by the part of its metadata's path that tells it."""
+    root = Path(__file__).resolve().parents[3].parent / "shared" / "golden"
+    monkeypatch.chdir(tmp_path)
+
+    def run(name: str, metadata: str) -> IcebergHandle:
+        source = root / f"duckdb_iceberg__{name}"
+        if not source.is_dir():
+            pytest.skip("the golden tables are not here")
+        home = Path("data/persistent")
+        home.mkdir(parents=True, exist_ok=True)
+        (home / name).symlink_to(source)
+        uri = f"iceberg:{tmp_path / 'lake'}/golden.{name}"
+        catalog = open_catalog(parse_uri(uri), {}, create=True)
+        catalog.create_namespace("golden")
+        catalog.register_table(("golden", name), str(home / name / metadata))
+        return open_table(uri)
+
+    return run
