@@ -18,9 +18,14 @@ class Format(StrEnum):
 
 
 FormatOption = Annotated[Format, typer.Option("--format", help="How the result is written.")]
-FailOnOption = Annotated[
-    str | None, typer.Option("--fail-on", help="Lowest severity that makes the exit code 1: error, warning, info, never.")
-]
+class FailOn(StrEnum):
+    error = "error"
+    warning = "warning"
+    info = "info"
+    never = "never"
+
+
+FailOnOption = Annotated[FailOn | None, typer.Option("--fail-on", help="Lowest severity that makes the exit code 1.")]
 ModeOption = Annotated[str, typer.Option("--mode", help="NONE, BACKWARD, FORWARD, FULL or one of the _TRANSITIVE ones.")]
 RenameOption = Annotated[
     list[str] | None, typer.Option("--rename", help="A rename that the owner approves: OLD=NEW (paths). Repeatable.")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import typer
-
 from lakeevolve.rules.findings import Finding
 
 _RANK = {"info": 0, "warning": 1, "error": 2}
@@ -15,6 +13,4 @@ def failing(findings: Iterable[Finding], fail_on: str) -> bool:
     """Whether a finding that nobody waived is at or above *fail_on*."""
     if fail_on == "never":
         return False
-    if fail_on not in _RANK:
-        raise typer.BadParameter(f"{fail_on!r} is not one of error, warning, info, never", param_hint="--fail-on")
     return any(_RANK[finding.severity] >= _RANK[fail_on] and not finding.waived for finding in findings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from lakeevolve import sources
 from lakeevolve.avro.nodes import Incompatibility
@@ -19,7 +19,15 @@ from lakeevolve.rules.modes import check
 from lakeevolve.tables import open_table
 from lakeevolve.tables.base import Capability, DataFile, Fill, Table
 
-_OLD_ROWS = ("default", "null")
+_OLD_ROWS: Final = ("default", "null")
+
+#: Incompatibility kind -> what its owner can do, where that is not a matter of types.
+_WAYS_OUT: Final[Mapping[str, str]] = {
+    "NAME_MISMATCH": "add the old name to the aliases of the type",
+    "ALIAS_COLLISION": "leave each old field to one alias",
+    "INVALID_DEFAULT": "mend the default",
+    "READER_FIELD_MISSING_DEFAULT_VALUE": "give a default, or set old_rows to null",
+}
 
 
 def plan(
@@ -209,13 +217,13 @@ def _same_place(found: str, refused: str) -> bool:
 
 
 def _refusal(id_: str, found: Incompatibility) -> Step:
+    way_out = _WAYS_OUT.get(found.kind, "keep the wider type, add a field of another name, or start a new table")
     return Step(
         id=id_,
         route="refuse",
         via="none",
         changes=(),
-        reason=f"{found.path or '$'}: Avro cannot resolve this ({found.kind}: {found.message}); give a default, set "
-        "old_rows to null, keep the wider type, or start a new table",
+        reason=f"{found.path or 'the root'}: Avro cannot resolve this ({found.kind}: {found.message}); {way_out}",
     )
 
 

@@ -232,9 +232,10 @@ def test_an_edited_plan_is_refused(orders: str, lake: Any, tmp_path: Path, capsy
 def test_a_plan_for_another_table_is_refused(orders: str, lake: Any, rows: Rows) -> None:
     other = lake.create("others", le.load(BASE), rows(le.load(BASE), 5, 5))
     plan = le.plan(orders, EVERYTHING, mode="NONE")
+    before = le.open_table(other).state
     with pytest.raises(le.errors.PlanError):
         le.apply(plan, allow=ALL, table=le.open_table(other))
-    assert le.open_table(other).schema == le.load(BASE)
+    assert le.open_table(other).state == before
 
 
 def test_ctrl_c_while_files_are_written_leaves_the_table_as_it_was(
@@ -313,7 +314,8 @@ def test_one_changed_value_in_a_rewritten_file_is_found_with_file_row_and_path(
     le.apply(le.plan(orders, EVERYTHING, mode="NONE"), allow=ALL)
     table = le.open_table(orders)
     file = next(f for f in table.files() if f.rows == 40)
-    change_one_value(Path(file.path.removeprefix("file://")), column, 7, 987654.0 if within is None else 987654, within)
+    stored = next((lake.folder / "lake").rglob(Path(file.path).name))
+    change_one_value(stored, column, 7, 987654.0 if within is None else 987654, within)
     assert main(["verify", orders, "--full"]) == 5
     said = capsys.readouterr().out
     assert Path(file.path).name in said

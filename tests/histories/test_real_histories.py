@@ -31,6 +31,7 @@ class Walk:
     applied: list[int] = field(default_factory=list)
     unchanged: list[int] = field(default_factory=list)
     refused: dict[int, list[str]] = field(default_factory=dict)
+    suspected: dict[int, list[tuple[str, str]]] = field(default_factory=dict)
 
 
 def versions(name: str) -> Iterator[tuple[int, Schema]]:
@@ -51,6 +52,12 @@ def walk(history: list[tuple[int, Schema]], lake: Any, rows: Rows) -> Walk:
     uri = lake.create("history", current, rows(current, ROWS, first))
     for number, target in later:
         plan = le.plan(uri, target, mode="NONE", old_rows="null")
+        if suspected := [(f.from_, f.to) for f in plan.failures if f.rule == "NAME-RENAME-SUSPECTED"]:
+            # Nobody declared these renames. That is said, and only the owner's word lets the plan pass.
+            done.suspected[number] = suspected
+            with pytest.raises(le.errors.PlanBlocked):
+                le.apply(plan, allow=ALL)
+            plan = le.plan(uri, target, mode="NONE", old_rows="null", not_renames=suspected)
         if plan.empty:
             done.unchanged.append(number)
             continue
@@ -72,9 +79,11 @@ def walk(history: list[tuple[int, Schema]], lake: Any, rows: Rows) -> Walk:
         assert application.replay.ok, application.replay.mismatches
         done.applied.append(number)
         lake.append(uri, rows(target, ROWS, number))
-        assert le.verify(uri).ok
+        replay = le.verify(uri)
+        assert replay.ok, replay.mismatches
         assert le.apply(plan, allow=ALL).status == "already-applied"
-    assert le.verify(uri, full=True).ok
+    replay = le.verify(uri, full=True)
+    assert replay.ok, replay.mismatches
     return done
 
 

@@ -119,9 +119,7 @@ def _leaf(type_: Primitive | Fixed, path: str) -> str:
             raise _no_delta(f"{logical}", path, f"use a precision of at most {MAX_PRECISION} digits")
         return f"decimal({logical.precision},{logical.scale or 0})"
     if logical is not None and logical.name.endswith("timestamp-nanos"):
-        raise _no_delta(
-            logical.name, path, f"use {logical.name.replace('nanos', 'micros')}: Delta counts microseconds"
-        )
+        raise _no_delta(logical.name, path, f"use {logical.name.replace('nanos', 'micros')}: Delta counts microseconds")
     if isinstance(type_, Fixed):
         return "binary"
     if type_.name == "null":
@@ -237,7 +235,9 @@ class _Derivation:
             )
             if match is None or hint is None:
                 exact = False
-                made.append((len(hint.fields) + position if hint else position, self._plain(column, type_)))
+                # Only a schema that came before keeps its own order, with what is new behind it.
+                last = len(hint.fields) if hint is not None and self.follow else 0
+                made.append((last + position, self._plain(column, type_)))
                 continue
             renamed = match.name != column.name
             exact = exact and fits and not renamed

@@ -96,6 +96,11 @@ class Table:
         found = [self._file(live, view, snapshot) for live in snapshot.files.values()]
         return tuple(sorted(found, key=lambda f: (-1 if f.added is None else f.added, f.path)))
 
+    def landed(self, version: Version) -> tuple[int | None, int] | None:
+        wrote = version.plan is not None and {"rewrite", "backfill"} & set(version.routes.values())
+        # An evolution that writes data is one commit, and that commit brings the version.
+        return (version.commit - 1, version.commit) if wrote and version.commit else None
+
     def raw(self, file: DataFile, hint: Schema | None = None) -> Iterator[pa.RecordBatch]:
         features.refuse_unreadable(self._snapshot.protocol, self.uri)
         view = self._view(hint)
@@ -190,9 +195,7 @@ class Table:
 
     # Planning -------------------------------------------------------------------------------------------------------
 
-    def capability(
-        self, change: Change, base: Schema, target: Schema, fills: Mapping[str, Fill]
-    ) -> Capability:
+    def capability(self, change: Change, base: Schema, target: Schema, fills: Mapping[str, Fill]) -> Capability:
         return routes.capability(self._facts(base, target), change, base, target, fills)
 
     def _facts(self, base: Schema, target: Schema) -> routes.Facts:
@@ -388,4 +391,3 @@ def _state(snapshot: Snapshot) -> State:
         },
         snapshot.version,
     )
-
