@@ -68,9 +68,7 @@ class Facts:
     unevaluable: Callable[[], str | None]
 
 
-def capability(
-    facts: Facts, change: Change, base: Schema, target: Schema, fills: Mapping[str, Fill]
-) -> Capability:
+def capability(facts: Facts, change: Change, base: Schema, target: Schema, fills: Mapping[str, Fill]) -> Capability:
     """The route of one change."""
     reason = features.unwritable(facts.protocol, facts.metadata)
     if reason is not None:
@@ -170,9 +168,7 @@ class _Rules:
                 return self._rename_type(change)
             case SetDoc():
                 top = change.on == "field" and len(paths.parts(change.path)) == 1
-                return Capability(
-                    "metadata", "set_column_metadata" if top else "marker", "a comment changes no row"
-                )
+                return Capability("metadata", "set_column_metadata" if top else "marker", "a comment changes no row")
             case AddSymbol() | ReorderSymbols() | SetEnumDefault():
                 return self._texts(change.path, "an enum is a string column, which holds any symbol")
             case SetDefault():
@@ -297,9 +293,7 @@ class _Rules:
         held = self._delta(change.old)
         wanted = delta_type(change.new)
         if held is not None and same_type(held, wanted) and _same_structure(change.old, change.new):
-            return replace(
-                self._texts(change.path, f"Delta's {_name(wanted)} holds both"), precondition=precondition
-            )
+            return replace(self._texts(change.path, f"Delta's {_name(wanted)} holds both"), precondition=precondition)
         return self._rewriting(
             change.path,
             change.new,
@@ -403,9 +397,7 @@ class _Rules:
             readers=(*found.readers, "readers have to know the feature timestampNtz (reader version 3)"),
         )
 
-    def _rewriting(
-        self, path: str, type_: AvroType | None, found: Capability, *, new: bool = False
-    ) -> Capability:
+    def _rewriting(self, path: str, type_: AvroType | None, found: Capability, *, new: bool = False) -> Capability:
         """A route that writes every file anew; *type_* is what the change brings, *path* the column it touches."""
         if features.append_only(self.facts.metadata):
             return _refuse(

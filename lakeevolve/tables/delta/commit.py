@@ -337,9 +337,7 @@ def copy_marker(address: Address, entries: Sequence[MarkerEntry]) -> bool:
     return False
 
 
-def restore(
-    address: Address, version: int, position: int, entries: Sequence[MarkerEntry]
-) -> tuple[MarkerEntry, ...]:
+def restore(address: Address, version: int, position: int, entries: Sequence[MarkerEntry]) -> tuple[MarkerEntry, ...]:
     recorded = _filled(entries, version + 1)
     table = address.open()
     if table.version() != version:

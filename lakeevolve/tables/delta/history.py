@@ -110,9 +110,7 @@ class _History:
         if shape(struct) == shape(before):
             self.structs[-1] = struct
             return
-        derived = derive(
-            struct, name=name, hint=hint or newest.schema, foreign=self.foreign, follow=hint is None
-        )
+        derived = derive(struct, name=name, hint=hint or newest.schema, foreign=self.foreign, follow=hint is None)
         self.foreign |= set(derived.foreign)
         if derived.schema == newest.schema:
             self.structs[-1] = struct
@@ -197,8 +195,6 @@ def _recorded(snapshot: Snapshot, newest: int) -> int:
             return commit.version
     for commit in snapshot.commits:
         held = commit.metadata
-        if held is not None and (
-            key in held.configuration or any(key in c.metadata for c in columns_of(held.struct))
-        ):
+        if held is not None and (key in held.configuration or any(key in c.metadata for c in columns_of(held.struct))):
             return commit.version
     return snapshot.version

@@ -302,9 +302,7 @@ def _checkpoint_file(fs: pa_fs.FileSystem, path: str, where: str) -> Iterator[Ma
         with pq.ParquetFile(fs.open_input_file(path)) as file:
             wanted = [n for n in ("add", "metaData", "protocol", "sidecar") if n in file.schema_arrow.names]
             for batch in file.iter_batches(columns=wanted, batch_size=4096):
-                yield from (
-                    {k: v for k, v in action.items() if v is not None} for action in batch.to_pylist()
-                )
+                yield from ({k: v for k, v in action.items() if v is not None} for action in batch.to_pylist())
     except (OSError, pa.ArrowException) as error:
         raise TableError(
             "a checkpoint of the table cannot be read", where=f"{where}/{path}", hint="write a new checkpoint"

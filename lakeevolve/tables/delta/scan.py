@@ -96,9 +96,7 @@ def scratch(address: Address, protocol: Protocol, metadata: Metadata, adds: Iter
     return made
 
 
-def _actions(
-    address: Address, protocol: Protocol, metadata: Metadata, adds: Iterable[Add]
-) -> Iterator[dict[str, Any]]:
+def _actions(address: Address, protocol: Protocol, metadata: Metadata, adds: Iterable[Add]) -> Iterator[dict[str, Any]]:
     yield {"protocol": protocol.to_json()}
     yield {
         "metaData": {

@@ -218,4 +218,3 @@ def evaluate(table: DeltaTable, expression: str, name: str, where: str) -> tuple
             hint="drop the rule, change the table, and add the rule again; or use Spark",
         ) from error
     return int(batch.column(0)[0].as_py()), int(batch.column(1)[0].as_py())
-

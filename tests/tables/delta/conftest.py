@@ -156,7 +156,9 @@ def evolve(uri: str, target: Schema, **how: Any) -> Attempt:
         assert bag(b for f in attempt.staged.files for b in attempt.staged.raw(f)) == expected
     else:
         for file in attempt.files:
-            one = bag(fold(attempt.versions, file.version, attempt.versions[-1].number)(b) for b in attempt.table.raw(file))
+            one = bag(
+                fold(attempt.versions, file.version, attempt.versions[-1].number)(b) for b in attempt.table.raw(file)
+            )
             assert bag(attempt.staged.read(file)) == one
     attempt.commit()
     check(uri, expected)
@@ -170,9 +172,7 @@ def check(uri: str, expected: Counter[str]) -> None:
     assert [v.number for v in versions] == list(range(1, len(versions) + 1))
     assert bag(table.read()) == expected
     assert bag(b for f in table.files() for b in table.read(f)) == expected
-    folded = bag(
-        fold(versions, f.version, versions[-1].number)(b) for f in table.files() for b in table.raw(f)
-    )
+    folded = bag(fold(versions, f.version, versions[-1].number)(b) for f in table.files() for b in table.raw(f))
     assert folded == expected
 
 
