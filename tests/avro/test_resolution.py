@@ -636,6 +636,12 @@ def test_what_is_declared_holds_at_its_path_alone_even_in_a_shared_type() -> Non
     )
 
 
+@pytest.mark.parametrize("declared", [{"renames": {"a.<": "b"}}, {"fresh": ["]"]}, {"fills": {"{": "null"}}])
+def test_what_is_declared_of_no_path_is_refused(declared: Any) -> None:
+    with pytest.raises(ResolutionError, match="no valid path"):
+        res(record(), record(), **declared)
+
+
 # Explanation
 
 
@@ -684,6 +690,17 @@ def test_what_cannot_be_read_is_explained_too() -> None:
     rows = {row.path: row.detail for row in found.explain()}
     assert rows["b"] == "null cannot be read"
     assert rows["d"] == "READER_FIELD_MISSING_DEFAULT_VALUE: d"
+
+
+def test_a_record_of_another_name_is_not_explained_as_read() -> None:
+    found = res(
+        record(field("a", array(record(field("x", "int"), name="A"))), field("b", "int")),
+        record(field("a", array(record(field("x", "int"), name="B"))), field("b", "int")),
+    )
+    assert [(row.path, row.action, row.detail) for row in found.explain()] == [
+        ("a", "incompatible", "NAME_MISMATCH: expected: A"),
+        ("b", "read", ""),
+    ]
 
 
 def test_branches_items_and_values_have_paths_of_their_own() -> None:
@@ -805,6 +822,16 @@ def test_every_schema_reads_what_it_wrote(schema: Schema) -> None:
     for found in (resolve(schema, again), resolve(schema, again, "ignore")):
         assert found.compatible
         assert {row.action for row in found.explain()} <= {"read"}
+
+
+@PROPERTY
+@given(schemas(), schemas(), st.sampled_from(["check", "ignore"]))
+def test_any_two_schemas_have_a_verdict_and_an_explanation(old: Schema, new: Schema, logical_types: Any) -> None:
+    found = resolve(old, new, logical_types)
+    found.explain()
+    found.then(resolve(new, old, logical_types)).explain()
+    assert all(fault.location.startswith("/") for fault in found.incompatibilities)
+    assert found.compatible == (not found.incompatibilities)
 
 
 @PROPERTY

@@ -129,6 +129,11 @@ def resolve(
     Resolution
         Incompatible pairs included: every reason is listed.
 
+    Raises
+    ------
+    ResolutionError
+        A key of *renames* or *fills*, or an entry of *fresh*, is not a path.
+
     Examples
     --------
     >>> from lakeevolve.avro.parse import parse

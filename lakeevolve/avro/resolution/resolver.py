@@ -30,6 +30,7 @@ from lakeevolve.avro.nodes import (
 )
 from lakeevolve.avro.parse import walk
 from lakeevolve.avro.resolution.logical import fit
+from lakeevolve.errors import ResolutionError
 from lakeevolve.model import path as paths
 from lakeevolve.model.match import match_fields, names_match
 from lakeevolve.model.schema import Schema
@@ -232,12 +233,10 @@ class Resolver:
         self, writer: AvroType, reader: Union, location: str, union_location: str, path: str, faults: Faults
     ) -> Node:
         """A value that is no union becomes a branch. *location* is where a fault is reported."""
-        before = len(faults)
-        message = f"reader union lacking writer type: {_java_kind(self.definition(writer, of_writer=True))}"
         index = self.branch_for(writer, reader.branches)
         if index is None:
             causes = self.near_misses(writer, reader, union_location, path)
-            return self.fail("MISSING_UNION_BRANCH", location, path, message, faults, causes=causes)
+            return self.lacking(writer, location, path, faults, causes=causes)
         found: Faults = []
         below = path if reader.optional else _branch_path(reader, index, path)
         node = self.node(writer, reader.branches[index], f"{union_location}/{index}", below, found)
@@ -246,11 +245,14 @@ class Resolver:
         readable = all(fault.value_level for fault in found)
         if all(fault.kind in OUR_KINDS for fault in found):
             faults.extend(found)
+            failed = Fail(tuple(found))
         else:
-            self.fail(
-                "MISSING_UNION_BRANCH", location, path, message, faults, value_level=readable, causes=tuple(found)
-            )
-        return ToBranch(reader, index, node) if readable else Fail(tuple(faults[before:]))
+            failed = self.lacking(writer, location, path, faults, value_level=readable, causes=tuple(found))
+        return ToBranch(reader, index, node) if readable else failed
+
+    def lacking(self, writer: AvroType, location: str, path: str, faults: Faults, **more: object) -> Fail:
+        message = f"reader union lacking writer type: {kind(self.definition(writer, of_writer=True)).upper()}"
+        return self.fail("MISSING_UNION_BRANCH", location, path, message, faults, **more)
 
     def near_misses(self, writer: AvroType, reader: Union, location: str, path: str) -> tuple[Incompatibility, ...]:
         """Branches that would be the writer's but for their name."""
@@ -306,8 +308,11 @@ class Resolver:
         first = len(self.provisional)
         found: Faults = []
         self.check_names(writer, reader, location, path, found)
-        node = self.fields(writer, reader, location, path, found)
+        named_apart = bool(found)
+        node: Node = self.fields(writer, reader, location, path, found)
         del self.open[key]
+        if named_apart and self.open:
+            node = Fail(tuple(found))
         faults.extend(found)
         self.settle(first, depth, failed=bool(found))
         if not singular:
@@ -395,10 +400,6 @@ def _named_alike(writer: AvroType, reader: AvroType) -> bool:
     return False
 
 
-def _java_kind(type_: AvroType) -> str:
-    return kind(type_).upper()
-
-
 def _branch_path(union: Union, index: int, path: str) -> str:
     if is_null(union.branches[index]):
         return path
@@ -407,7 +408,11 @@ def _branch_path(union: Union, index: int, path: str) -> str:
 
 
 def _above(path: str) -> set[str]:
-    parts = paths.parts(path)
+    try:
+        parts = paths.parts(path)
+    except ValueError as error:
+        hint = "write a path like address.zip, tags[] or prices{}"
+        raise ResolutionError("what is declared of a field has no valid path", where=path, hint=hint) from error
     return {paths.join(parts[:length]) for length in range(len(parts))}
 
 
