@@ -13,6 +13,7 @@ from lakeevolve.rules import (
     meaning,
     name,
     policy,
+    replay,
     rollout,
     route,
     schema,
@@ -28,7 +29,7 @@ __all__ = ["RULES", "Rule"]
 RULES: Final[Mapping[str, Rule]] = MappingProxyType(
     {
         rule.id: rule
-        for family in (schema, field, type, enum, union, name, default, meaning, policy, table, route, rollout)
+        for family in (schema, field, type, enum, union, name, default, meaning, policy, table, route, rollout, replay)
         for rule in family.RULES
     }
 )
