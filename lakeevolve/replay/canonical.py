@@ -85,7 +85,7 @@ def normalise(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _nested_wrapper(type_: pa.DataType) -> bool:
-    """Whether the type holds one that Arrow cannot cast where it stands, or not soundly: extensions, runs, list views."""
+    """Whether the type holds one that Arrow cannot cast where it stands, or not soundly."""
     t = pa.types
     if isinstance(type_, pa.BaseExtensionType) or t.is_run_end_encoded(type_):
         return True

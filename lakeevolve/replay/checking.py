@@ -6,113 +6,44 @@ at a time in batches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeevolve.errors import CatalogUnavailable, LakeEvolveError, UnsupportedTable, ValueMismatch
 from lakeevolve.model import path as paths
-from lakeevolve.model.types import AvroType, Record
-from lakeevolve.replay import canonical, digests, faults, predicates
-from lakeevolve.replay.compare import (
-    REASONS,
-    ROWS_NAMED,
-    Difference,
-    Mismatch,
-    aligned,
-    column_type,
-    differences,
-    mismatches,
-    type_differences,
-)
-from lakeevolve.replay.consumers import Consumer
-from lakeevolve.replay.digests import Sum
+from lakeevolve.replay import digests, faults, predicates
+from lakeevolve.replay.compare import ROWS_NAMED, Difference, Mismatch, aligned, differences, mismatches
+from lakeevolve.replay.digests import Words
+from lakeevolve.replay.evidence import FileEvidence
 from lakeevolve.replay.faults import ReaderFault
-from lakeevolve.replay.fold import Folds
 from lakeevolve.replay.multiset import Located, Rows, Side, locate
+from lakeevolve.replay.sides import (
+    RAW_READER,
+    Batches,
+    Expected,
+    Job,
+    Unreadable,
+    actual_rows,
+    expected_rows,
+    type_mismatches,
+)
 from lakeevolve.tables.base import DataFile, Predicate
-
-Batches = Iterator[pa.RecordBatch]
-
-#: Small batches are joined up to about so many rows, or so many bytes.
-BATCH_ROWS = 1 << 15
-BATCH_BYTES: Final = 1 << 25
-
-#: Who reads the files behind every table's back.
-RAW_READER: Final = "raw file"
-
-
-class Unreadable(Exception):  # noqa: N818 - a finding on its way, never an error that a user sees
-    """A side could not be read to its end; carries what that means for the result."""
-
-    def __init__(self, mismatch: Mismatch) -> None:
-        super().__init__(mismatch.reason)
-        self.mismatch = mismatch
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """What all files of one replay are judged by.
-
-    Parameters
-    ----------
-    folds:
-        The table's versions.
-    raw, read:
-        The files as pyarrow alone reads them, and what the judged reader gives (whole, of one file, filtered).
-    reader:
-        The judged reader's name.
-    ordered:
-        Whether it keeps the order of rows within a file.
-    foreign:
-        Columns that no schema owns.
-    softly:
-        Whether a reader with listed faults takes part, so that rows are digested as it gives them too.
-    asked:
-        The filters.
-    wanted:
-        Leaves for which a value is still to be found.
-    consumers:
-        Whose reader schemas every row has to resolve to.
-    """
-
-    folds: Folds
-    raw: Callable[[DataFile], Batches]
-    read: Callable[[DataFile | None, Predicate | None], Batches]
-    reader: str
-    ordered: bool
-    foreign: tuple[str, ...] = ()
-    softly: bool = False
-    asked: tuple[Predicate, ...] = ()
-    wanted: Mapping[str, AvroType] = field(default_factory=dict)
-    consumers: tuple[Consumer, ...] = ()
-
-    @property
-    def record(self) -> Record:
-        return self.folds.newest.schema.record
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (*(f.name for f in self.record.fields), *self.foreign)
 
 
 @dataclass(slots=True)
 class Checked:
     """What came of one file.
 
-    ``sum`` is the digest of its expected rows and ``filtered`` that of those under each filter; ``soft`` and
-    ``softly`` are the same of the rows as a reader with a listed fault gives them. ``mismatched`` counts every
-    (row, path) that differs.
+    ``whole`` is the digest of its expected rows, ``filtered`` that of those under each filter, and ``inner`` that of
+    those under a filter whose records above the leaf are there. ``mismatched`` counts every (row, path) that differs.
     """
 
     file: DataFile
-    sum: Sum = field(default_factory=Sum)
-    soft: Sum = field(default_factory=Sum)
-    filtered: list[Sum] = field(default_factory=list)
-    softly: list[Sum] = field(default_factory=list)
+    whole: Expected = field(default_factory=Expected)
+    filtered: list[Expected] = field(default_factory=list)
+    inner: list[Expected] = field(default_factory=list)
     mismatches: list[Mismatch] = field(default_factory=list)
     mismatched: int = 0
     reader_faults: list[ReaderFault] = field(default_factory=list)
@@ -120,116 +51,16 @@ class Checked:
     refused: set[str] = field(default_factory=set)
     readable: bool = True
 
+    @property
+    def evidence(self) -> FileEvidence:
+        """The file with the digest of its expected rows."""
+        rows = self.whole.exact
+        return FileEvidence(self.file.path, self.file.version, self.file.inferred, rows.count, rows.hex)
+
     def note(self, found: Iterable[Mismatch]) -> None:
         for mismatch in found:
             self.mismatches.append(mismatch)
             self.mismatched += 1
-
-
-# --- the two sides ------------------------------------------------------------------------------------------------
-
-
-def expected_rows(job: Job, file: DataFile) -> Iterator[Rows]:
-    """The live rows of a file as they must read now, normalised, with their numbers.
-
-    Raises ``Unreadable`` where the file cannot be read or a row cannot be folded.
-    """
-    def folded() -> Batches:
-        fold = job.folds(file.version)
-        offset = 0
-        for batch in job.raw(file):
-            yield complete(canonical.normalise(fold(batch, offset)), job.columns)
-            offset += batch.num_rows
-
-    offset = 0
-    for batch in guarded(folded, file.path, RAW_READER):
-        yield Rows(batch, file.path, numbered(offset, batch.num_rows))
-        offset += batch.num_rows
-
-
-def actual_rows(job: Job, file: DataFile | None = None, predicate: Predicate | None = None) -> Batches:
-    """What the judged reader gives, normalised. Raises ``Unreadable`` where it fails."""
-
-    def read() -> Batches:
-        for batch in job.read(file, predicate):
-            yield complete(canonical.normalise(batch), job.columns)
-
-    return guarded(read, file.path if file is not None else None, job.reader, predicate)
-
-
-def guarded(
-    read: Callable[[], Batches], file: str | None, reader: str, predicate: Predicate | None = None
-) -> Batches:
-    """The batches of *read*. Whatever a file's damage makes a library raise becomes ``Unreadable``, naming the file.
-
-    A library's own text may quote values, so only the kind of its error is kept. What is no fault of the data
-    (a catalog that does not answer, a feature that is not handled) passes through.
-    """
-    try:
-        yield from coalesced(read())
-    except (CatalogUnavailable, UnsupportedTable, Unreadable):
-        raise
-    except Exception as error:
-        raise Unreadable(_damage(error, file, reader, predicate)) from error
-
-
-def _damage(error: Exception, file: str | None, reader: str, predicate: Predicate | None) -> Mismatch:
-    if isinstance(error, ValueMismatch):
-        return Mismatch(file, error.row, error.path, "", "", error.what, reader, "value")
-    text = error.what if isinstance(error, LakeEvolveError) else type(error).__name__
-    subject = "the file" if file is not None else "the table"
-    who = "" if reader == RAW_READER else f" by {reader}"
-    under = f" under the filter {predicates.describe(predicate)}" if predicate is not None else ""
-    path = predicate.path if predicate is not None else ""
-    return Mismatch(file, None, path, "", "", f"{subject} cannot be read{who}{under}: {text}", reader, "unreadable")
-
-
-def coalesced(batches: Batches) -> Batches:
-    """The same rows in batches that are worth a kernel call: small ones joined up to ``BATCH_ROWS``, empty ones left
-    out."""
-    waiting: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in batches:
-        if waiting and (rows + batch.num_rows > BATCH_ROWS or size > BATCH_BYTES or batch.schema != waiting[0].schema):
-            yield pa.concat_batches(waiting)
-            waiting, rows, size = [], 0, 0
-        if batch.num_rows:
-            waiting.append(batch)
-            rows += batch.num_rows
-            size += batch.nbytes
-    if waiting:
-        yield pa.concat_batches(waiting)
-
-
-def complete(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
-    """The batch with columns that it lacks as nulls of no type, which compare as nulls of any."""
-    missing = [name for name in columns if batch.schema.get_field_index(name) < 0]
-    for name in missing:
-        batch = batch.append_column(name, pa.nulls(batch.num_rows))
-    return batch
-
-
-def numbered(offset: int, count: int) -> pa.Array:
-    """The row numbers from *offset* on."""
-    return pc.add(canonical.counting(count), pa.scalar(offset, pa.int64()))
-
-
-def type_mismatches(
-    expected: pa.Schema, actual: pa.Schema, record: Record, file: str | None, reader: str
-) -> tuple[list[Mismatch], frozenset[str]]:
-    """Where the columns of two sides differ in type, and the top-level columns that do."""
-    found, wrong = [], set()
-    for wanted in expected:
-        index = actual.get_field_index(wanted.name)
-        if index < 0:
-            continue
-        where = paths.child("", wanted.name)
-        for path, ours, theirs in type_differences(
-            wanted.type, actual.field(index).type, where, column_type(wanted.name, record)
-        ):
-            found.append(Mismatch(file, None, path, ours, theirs, REASONS["type"], reader, "type"))
-            wrong.add(wanted.name)
-    return found, frozenset(wrong)
 
 
 # --- one file -----------------------------------------------------------------------------------------------------
@@ -247,7 +78,7 @@ def check_file(job: Job, file: DataFile, compare: bool = True) -> Checked:
         else:
             _take_all(job, file, found)
             if compare:
-                found.note(check_multiset(job, [file], found.sum, found.soft, file, None, found.reader_faults))
+                found.note(check_multiset(job, [file], found.whole, file, None, found.reader_faults))
         return found
     except Unreadable as error:
         damage = error.mismatch
@@ -262,8 +93,8 @@ def check_file(job: Job, file: DataFile, compare: bool = True) -> Checked:
 
 def _begin(job: Job, file: DataFile) -> Checked:
     samples = predicates.Samples(job.wanted) if job.wanted else None
-    none = [Sum()] * len(job.asked)
-    return Checked(file, filtered=none[:], softly=none[:], samples=samples)
+    none = [Expected()] * len(job.asked)
+    return Checked(file, filtered=none[:], inner=none[:], samples=samples)
 
 
 def _take_all(job: Job, file: DataFile, found: Checked) -> None:
@@ -273,17 +104,16 @@ def _take_all(job: Job, file: DataFile, found: Checked) -> None:
 
 def _take(job: Job, found: Checked, rows: Rows) -> None:
     """Count expected rows into the file's digests, and read them as the consumers do."""
-    batch, offset = rows.batch, found.sum.count
-    words = digests.row_digests(batch)
-    gentle = words
+    batch, offset = rows.batch, found.whole.exact.count
+    words = soft = digests.row_digests(batch)
     if job.softly and faults.concerns(batch.schema):
-        gentle = digests.row_digests(faults.soften(batch))
-    found.sum += Sum.of(words)
-    found.soft += Sum.of(gentle)
+        soft = digests.row_digests(faults.soften(batch))
+    found.whole += Expected.of(words, soft)
     for index, predicate in enumerate(job.asked):
         mask = predicates.matches(batch, predicate)
-        found.filtered[index] += Sum.of(words.filter(mask))
-        found.softly[index] += Sum.of(gentle.filter(mask))
+        found.filtered[index] += _under(words, soft, mask)
+        there = predicates.above(batch, predicate.path)
+        found.inner[index] += _under(words, soft, mask if there is None else pc.and_(mask, there))
     if found.samples is not None:
         found.samples.look(batch)
     for consumer in job.consumers:
@@ -292,6 +122,11 @@ def _take(job: Job, found: Checked, rows: Rows) -> None:
             if wrong is not None:
                 found.note([wrong])
                 found.refused.add(consumer.name)
+
+
+def _under(words: Words, soft: Words, mask: pa.Array) -> Expected:
+    kept = words.filter(mask)
+    return Expected.of(kept, kept if soft is words else soft.filter(mask))
 
 
 def _in_order(job: Job, file: DataFile, found: Checked) -> None:
@@ -387,49 +222,95 @@ class _Tally:
 def check_multiset(
     job: Job,
     files: Sequence[DataFile],
-    expected: Sum,
-    soft: Sum,
+    expected: Expected,
     file: DataFile | None,
     predicate: Predicate | None,
     reader_faults: list[ReaderFault],
+    inner: Expected | None = None,
 ) -> list[Mismatch]:
     """Judge what the reader gives for *files* (all of them at once, or one) as a multiset of rows.
 
-    ``expected`` and ``soft`` are the digests of the rows that must come back. Listed reader faults are appended to
-    *reader_faults*.
+    ``expected`` is the digest of the rows that must come back, ``inner`` of those among them that a fault of the
+    reader with null records does not concern. Listed faults are appended to *reader_faults*.
     """
-    concerned = False
-    exact, softened = Sum(), Sum()
-    schema: pa.Schema | None = None
     try:
-        for batch in actual_rows(job, file, predicate):
-            schema = batch.schema if schema is None else schema
-            exact += Sum.of(digests.row_digests(batch))
-            concerned = concerned or (bool(faults.known(job.reader)) and faults.concerns(batch.schema))
-            if concerned:
-                softened += Sum.of(digests.row_digests(faults.soften(batch)))
+        read = _Read.of(job, file, predicate)
     except Unreadable as error:
         return [error.mismatch]
-    if exact == expected if not concerned else softened == soft:
-        if concerned and exact != expected and predicate is None:
+    if read.whole.exact == expected.exact:
+        return []
+    if read.softly and read.whole.soft == expected.soft:
+        if predicate is None:
             reader_faults += _faults_in_multiset(job, files)
         return []
+    excused = predicate is not None and read.nested and faults.has(job.reader, faults.FILTER_BENEATH_NULL)
+    if predicate is not None and excused and inner is not None and _same(read.inner, inner, read.softly):
+        outside = expected.exact.count - inner.exact.count + read.whole.exact.count - read.inner.exact.count
+        name = file.path if file is not None else None
+        reader_faults.append(
+            ReaderFault(job.reader, faults.FILTER_BENEATH_NULL, name, None, predicate.path, outside, "", "")
+        )
+        return []
+    return _named(job, files, read, file, predicate, excused)
+
+
+def _same(one: Expected, two: Expected, softly: bool) -> bool:
+    return one.soft == two.soft if softly else one.exact == two.exact
+
+
+@dataclass(slots=True)
+class _Read:
+    """The digests of what a reader gave."""
+
+    whole: Expected = field(default_factory=Expected)
+    inner: Expected = field(default_factory=Expected)
+    schema: pa.Schema | None = None
+    softly: bool = False
+    nested: bool = False
+
+    @classmethod
+    def of(cls, job: Job, file: DataFile | None, predicate: Predicate | None) -> _Read:
+        found = cls(nested=predicate is not None and bool(paths.parent(predicate.path)))
+        for batch in actual_rows(job, file, predicate):
+            if found.schema is None:
+                found.schema = batch.schema
+                found.softly = faults.has(job.reader, faults.NULL_LIST_OF_STRUCTS) and faults.concerns(batch.schema)
+            words = digests.row_digests(batch)
+            soft = digests.row_digests(faults.soften(batch)) if found.softly else words
+            found.whole += Expected.of(words, soft)
+            if predicate is not None and found.nested:
+                there = predicates.above(batch, predicate.path)
+                if there is not None:
+                    found.inner += _under(words, soft, there)
+        return found
+
+
+def _named(
+    job: Job,
+    files: Sequence[DataFile],
+    read: _Read,
+    file: DataFile | None,
+    predicate: Predicate | None,
+    excused: bool,
+) -> list[Mismatch]:
+    """The mismatches of a multiset that is known to differ."""
     name = file.path if file is not None else None
     found: list[Mismatch] = []
     skip: frozenset[str] = frozenset()
     first = next((rows.batch.schema for one in files for rows in expected_rows(job, one)), None)
-    if schema is not None and first is not None:
-        found, skip = type_mismatches(first, schema, job.record, name, job.reader)
-    located = find(job, files, lambda: _plain(actual_rows(job, file, predicate)), skip, name, predicate, concerned)
-    found += located.mismatches
+    if read.schema is not None and first is not None:
+        found, skip = type_mismatches(first, read.schema, job.record, name, job.reader)
+
+    def actual() -> Iterator[Rows]:
+        return _plain(actual_rows(job, file, predicate))
+
+    found += find(job, files, actual, skip, name, predicate, read.softly, excused).mismatches
     if not found:
-        found = [
-            Mismatch(name, None, "", "", "", "other rows at every reading", job.reader, "unreadable"),
-        ]
-    if predicate is not None:
-        under = f" under the filter {predicates.describe(predicate)}"
-        found = [replace(m, reason=m.reason + under, path=m.path or predicate.path) for m in found]
-    return found
+        found = [Mismatch(name, None, "", "", "", "other rows at every reading", job.reader, "unreadable")]
+    if predicate is None:
+        return found
+    under = f" under the filter {predicates.describe(predicate)}"
+    return [replace(m, reason=m.reason + under, path=m.path or predicate.path) for m in found]
 
 
 def find(
@@ -440,28 +321,35 @@ def find(
     name: str | None = None,
     predicate: Predicate | None = None,
     softly: bool | None = None,
+    only_inner: bool = False,
 ) -> Located:
-    """Name the rows by which what was read differs from what these files must read."""
-    soft = bool(faults.known(job.reader)) if softly is None else softly
+    """Name the rows by which what was read differs from what these files must read.
+
+    With *only_inner*, rows without the records that the filter's leaf lies in are left out on both sides.
+    """
+    soft = faults.has(job.reader, faults.NULL_LIST_OF_STRUCTS) if softly is None else softly
 
     def prepared(rows: Iterable[Rows]) -> Iterator[Rows]:
         for part in rows:
-            batch = part.batch.select([n for n in part.batch.schema.names if n not in skip])
-            yield part._replace(batch=faults.soften(batch) if soft else batch)
+            there = predicates.above(part.batch, predicate.path) if predicate is not None and only_inner else None
+            kept = part if there is None else _kept(part, there)
+            batch = kept.batch.select([n for n in kept.batch.schema.names if n not in skip])
+            yield kept._replace(batch=faults.soften(batch) if soft else batch)
 
     def expected() -> Iterator[Rows]:
         for file in files:
             for rows in expected_rows(job, file):
-                if predicate is None or rows.numbers is None:
-                    yield rows
-                else:
-                    mask = predicates.matches(rows.batch, predicate)
-                    yield Rows(rows.batch.filter(mask), rows.file, rows.numbers.filter(mask))
+                yield rows if predicate is None else _kept(rows, predicates.matches(rows.batch, predicate))
 
     def both(side: Side) -> Side:
         return lambda: prepared(side())
 
     return locate(both(expected), both(actual), job.record, reader=job.reader, file=name)
+
+
+def _kept(rows: Rows, mask: pa.Array) -> Rows:
+    numbers = None if rows.numbers is None else rows.numbers.filter(mask)
+    return Rows(rows.batch.filter(mask), rows.file, numbers)
 
 
 def _plain(batches: Batches) -> Iterator[Rows]:

@@ -6,7 +6,7 @@ mismatch is a mismatch. A fault is listed only where it is known upstream.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,10 +20,20 @@ RULE: Final = "REPLAY-READER-FAULT"
 #: A NULL list of structs, or map to structs, reads as empty (apache/iceberg-python#3833).
 NULL_LIST_OF_STRUCTS: Final = "null-list-of-structs"
 
-KNOWN: Final[Mapping[str, frozenset[str]]] = {"pyiceberg": frozenset({NULL_LIST_OF_STRUCTS})}
+#: Under a filter on a field of a record that is NULL, the row is kept or lost wrongly. pyiceberg takes a required
+#: field for one that is never null (as Java did, apache/iceberg#13328), and a default for one that is always there;
+#: DataFusion compares what lies beneath the null (apache/datafusion#25120).
+FILTER_BENEATH_NULL: Final = "filter-beneath-null-record"
+
+KNOWN: Final[Mapping[str, frozenset[str]]] = {
+    "pyiceberg": frozenset({NULL_LIST_OF_STRUCTS, FILTER_BENEATH_NULL}),
+    "delta-rs": frozenset({FILTER_BENEATH_NULL}),
+}
 
 TEXTS: Final[Mapping[str, str]] = {
-    NULL_LIST_OF_STRUCTS: "a NULL list of structs, or map to structs, reads as empty (apache/iceberg-python#3833)"
+    NULL_LIST_OF_STRUCTS: "a NULL list of structs, or map to structs, reads as empty (apache/iceberg-python#3833)",
+    FILTER_BENEATH_NULL: "a filter on a field of a NULL record keeps or loses the row wrongly "
+    "(apache/iceberg#13328, apache/datafusion#25120)",
 }
 
 
@@ -73,20 +83,30 @@ class ReaderFault:
         }
 
 
-def known(reader: str) -> frozenset[str]:
-    """The listed faults of a reader."""
-    return KNOWN.get(reader, frozenset())
+def has(reader: str, fault: str) -> bool:
+    """Whether a fault of the reader is listed."""
+    return fault in KNOWN.get(reader, frozenset())
 
 
 def fault_of(difference: Difference, reader: str) -> str | None:
     """The listed fault that a difference is, or None."""
-    if NULL_LIST_OF_STRUCTS in known(reader) and difference.kind == "empty" and _of_structs(difference.expected.type):
+    if difference.kind == "empty" and has(reader, NULL_LIST_OF_STRUCTS) and _of_structs(difference.expected.type):
         return NULL_LIST_OF_STRUCTS
     return None
 
 
+def merged(found: Iterable[ReaderFault]) -> tuple[ReaderFault, ...]:
+    """One of each reader, fault, file and path: that which concerns the most rows."""
+    kept: dict[tuple[str, str, str | None, str], ReaderFault] = {}
+    for fault in found:
+        key = (fault.reader, fault.fault, fault.file, fault.path)
+        if key not in kept or kept[key].rows < fault.rows:
+            kept[key] = fault
+    return tuple(kept[key] for key in sorted(kept, key=lambda k: (k[2] or "", k[3], k[0], k[1])))
+
+
 def concerns(schema: pa.Schema) -> bool:
-    """Whether a listed fault can show in rows of this layout."""
+    """Whether :data:`NULL_LIST_OF_STRUCTS` can show in rows of this layout."""
     return any(_holds(field.type) for field in schema)
 
 

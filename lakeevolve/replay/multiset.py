@@ -237,7 +237,7 @@ class _Held:
         """Count rows; the indexes of those that are to be held."""
         kept = []
         for index, digest in enumerate(read):
-            before = self.counts[digest] if digest in self.counts else 0
+            before = self.counts.get(digest, 0)
             if before == 0 and len(self.counts) >= ROWS_HELD:
                 self.full = True
                 continue

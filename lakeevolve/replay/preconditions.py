@@ -18,9 +18,14 @@ from lakeevolve.model import types as avro
 from lakeevolve.model.change import Change, DropBranch, DropSymbol
 from lakeevolve.model.schema import Schema
 from lakeevolve.replay import canonical
-from lakeevolve.replay.checking import RAW_READER, Job, Unreadable, expected_rows
 from lakeevolve.replay.compare import owners
 from lakeevolve.replay.fold import Folds
+from lakeevolve.replay.sides import (
+    RAW_READER,
+    Job,
+    Unreadable,
+    expected_rows,
+)
 from lakeevolve.tables.base import DataFile, Precondition, Table
 
 

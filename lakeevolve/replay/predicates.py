@@ -180,6 +180,13 @@ def column(batch: pa.RecordBatch, path: str) -> pa.Array | None:
     return array
 
 
+def above(batch: pa.RecordBatch, path: str) -> pa.Array | None:
+    """Which rows have every record that the leaf at *path* lies in; None where it lies in none."""
+    holder = paths.parent(path)
+    found = column(batch, holder) if holder else None
+    return None if found is None else found.is_valid()
+
+
 def matches(batch: pa.RecordBatch, predicate: Predicate) -> pa.Array:
     """Which rows of a batch satisfy the filter, as SQL has it: a comparison with null is not satisfied."""
     values = column(batch, predicate.path)

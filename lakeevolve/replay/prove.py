@@ -10,18 +10,7 @@ from typing import Any, Final
 from lakeevolve.engines.local import LocalEngine
 from lakeevolve.model.schema import Schema
 from lakeevolve.replay import canonical, digests, faults, predicates, rewrites
-from lakeevolve.replay.checking import (
-    RAW_READER,
-    Checked,
-    Job,
-    Unreadable,
-    check_file,
-    check_multiset,
-    complete,
-    expected_rows,
-    guarded,
-    numbered,
-)
+from lakeevolve.replay.checking import Checked, check_file, check_multiset
 from lakeevolve.replay.compare import Mismatch
 from lakeevolve.replay.digests import Sum
 from lakeevolve.replay.evidence import FileEvidence, installed
@@ -30,6 +19,16 @@ from lakeevolve.replay.fold import Folds
 from lakeevolve.replay.multiset import Rows
 from lakeevolve.replay.preconditions import Broken, check_preconditions
 from lakeevolve.replay.result import OWN_READER, ReplayResult, make_evidence, named
+from lakeevolve.replay.sides import (
+    RAW_READER,
+    Expected,
+    Job,
+    Unreadable,
+    complete,
+    expected_rows,
+    guarded,
+    numbered,
+)
 from lakeevolve.tables.base import DataFile, Evolution, Staged, StagedFile, Table, Version
 
 __all__ = ["Broken", "check_preconditions", "prove_staged"]
@@ -117,7 +116,7 @@ class _Proof:
             reader,
             table.ordered,
             table.foreign,
-            softly=bool(faults.known(reader)),
+            softly=faults.has(reader, faults.NULL_LIST_OF_STRUCTS),
         )
         self.mismatches: list[Mismatch] = []
         self.mismatched = 0
@@ -140,18 +139,16 @@ class _Proof:
         for one in [*stay, *moved]:
             self.note(one.mismatches, one.mismatched)
             self.reader_faults += one.reader_faults
-        rows = sum(one.sum.count for one in stay) + self._staged_files()
+        rows = sum(one.whole.exact.count for one in stay) + self._staged_files()
         if all(one.readable for one in [*stay, *moved]):
             self._whole([*stay, *moved], at_once or bool(self.rewritten))
-        self.evidence += [
-            FileEvidence(one.file.path, one.file.version, one.file.inferred, one.sum.count, one.sum.hex) for one in stay
-        ]
+        self.evidence += [one.evidence for one in stay]
         found = named(self.mismatches)
         return ReplayResult(
             len(self.staying) + len(self.staged.files),
             rows,
             found,
-            tuple(self.reader_faults),
+            faults.merged(self.reader_faults),
             make_evidence(
                 self.table,
                 self.folds,
@@ -235,20 +232,22 @@ class _Proof:
 
     def _whole(self, checked: Sequence[Checked], unfiltered: bool) -> None:
         if unfiltered:
-            exact, soft = (sum((getattr(one, name) for one in checked), Sum()) for name in ("sum", "soft"))
-            self.note(check_multiset(self.job, self.files, exact, soft, None, None, self.reader_faults))
+            total = sum((one.whole for one in checked), Expected())
+            self.note(check_multiset(self.job, self.files, total, None, None, self.reader_faults))
         known = {(m.file, m.row) for m in self.mismatches}
         for index, predicate in enumerate(self.job.asked):
-            exact = sum((one.filtered[index] for one in checked), Sum())
-            soft = sum((one.softly[index] for one in checked), Sum())
-            found = check_multiset(self.job, self.files, exact, soft, None, predicate, self.reader_faults)
+            total = sum((one.filtered[index] for one in checked), Expected())
+            inner = sum((one.inner[index] for one in checked), Expected())
+            excused: list[ReaderFault] = []
+            found = check_multiset(self.job, self.files, total, None, predicate, excused, inner)
+            self.reader_faults += excused
             self.note([m for m in found if (m.file, m.row) not in known])
             self.asked.append(
                 {
                     "path": predicate.path,
                     "op": predicate.op,
-                    "rows": exact.count,
-                    "verdict": "differs" if found else "equal",
+                    "rows": total.exact.count,
+                    "verdict": "differs" if found else "reader-fault" if excused else "equal",
                 }
             )
 

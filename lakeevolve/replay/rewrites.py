@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from lakeevolve.errors import CatalogUnavailable, LakeEvolveError, ResolutionError
 from lakeevolve.model.schema import Schema
 from lakeevolve.replay import digests
-from lakeevolve.replay.checking import RAW_READER, Batches, Job, Unreadable, expected_rows
 from lakeevolve.replay.compare import Mismatch, aligned, differences, mismatches
 from lakeevolve.replay.digests import Sum
 from lakeevolve.replay.fold import Folds
 from lakeevolve.replay.multiset import Rows, Side, locate
+from lakeevolve.replay.sides import (
+    RAW_READER,
+    Batches,
+    Job,
+    Unreadable,
+    expected_rows,
+)
 from lakeevolve.tables.base import DataFile, Predicate, Table, Version
+
+_REWRITING: Final = frozenset({"rewrite", "backfill"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +113,39 @@ def repeat(
             yield found
 
 
+def positions(table: Table, version: Version) -> tuple[int | None, int] | None:
+    """The states right before and right after the commit that brought a version."""
+    landed = getattr(table, "landed", None)
+    if landed is not None:
+        found: tuple[int | None, int] | None = landed(version)
+        return found
+    if version.commit is None:
+        return None
+    if table.format == "delta":
+        return version.commit - 1, version.commit
+    return _next_snapshot(table, version.commit)
+
+
+def _next_snapshot(table: Any, before: int) -> tuple[int, int] | None:
+    """An Iceberg version is recorded with the snapshot before it; a rewrite's own is the next of the main line."""
+    metadata = table.iceberg.metadata
+    at = metadata.current_snapshot()
+    while at is not None and at.parent_snapshot_id != before:
+        at = metadata.snapshot_by_id(at.parent_snapshot_id) if at.parent_snapshot_id is not None else None
+    return None if at is None else (before, at.snapshot_id)
+
+
 def _repeat(
     table: Table, folds: Folds, hint: Schema | None, version: Version, sources: Mapping[str, Sequence[str]]
 ) -> Repeated | None:
     number = version.number
+    if version.derived or not _REWRITING & set(version.routes.values()):
+        return None
     try:
-        positions = table.landed(version)
-        if positions is None:
+        between = positions(table, version)
+        if between is None:
             return None
-        before, after = positions
+        before, after = between
         then = {file.path: file for file in table.files(before, hint)} if before is not None else {}
         now = {file.path: file for file in table.files(after, hint)}
     except CatalogUnavailable:
@@ -122,7 +154,8 @@ def _repeat(
         return Repeated(number, note=f"the rewrite for version {number} was not repeated: {error.what}")
     produced = [file for path, file in now.items() if path not in then]
     replaced = [file for path, file in then.items() if path not in now]
-    if not produced and not replaced:
+    if not replaced:
+        # The table held no rows to rewrite.
         return None
     step = Folds(folds.versions[:number])
     job = Job(step, lambda file: table.raw(file, hint), _nobody, RAW_READER, False, table.foreign)

@@ -14,23 +14,21 @@ from lakeevolve.errors import ConfigError, ResolutionError
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import AvroType
 from lakeevolve.replay import consumers, faults, predicates, rewrites
-from lakeevolve.replay.checking import (
-    Batches,
-    Checked,
-    Job,
-    Unreadable,
-    check_file,
-    check_multiset,
-    expected_rows,
-    type_mismatches,
-)
+from lakeevolve.replay.checking import Checked, check_file, check_multiset
 from lakeevolve.replay.compare import Mismatch
-from lakeevolve.replay.digests import Sum
-from lakeevolve.replay.evidence import Evidence, FileEvidence, installed
+from lakeevolve.replay.evidence import Evidence, installed
 from lakeevolve.replay.faults import ReaderFault
 from lakeevolve.replay.fold import Folds
 from lakeevolve.replay.readers import Reader, open_reader
 from lakeevolve.replay.result import OWN_READER, ReplayResult, make_evidence, named
+from lakeevolve.replay.sides import (
+    Batches,
+    Expected,
+    Job,
+    Unreadable,
+    expected_rows,
+    type_mismatches,
+)
 from lakeevolve.tables.base import DataFile, Predicate, Table
 
 Progress = Callable[[int, int], None]
@@ -175,7 +173,7 @@ class _Run:
             name,
             self.table.ordered,
             self.table.foreign,
-            softly=any(faults.known(other) for other in others),
+            softly=any(faults.has(other, faults.NULL_LIST_OF_STRUCTS) for other in others),
         )
         inferred = sum(file.inferred for file in self.files)
         if inferred:
@@ -285,7 +283,7 @@ class _Run:
         """The reader cannot read the table: say which files it is, and judge the others."""
 
         def judge(one: Checked) -> list[Mismatch]:
-            return check_multiset(self.job, [one.file], one.sum, one.soft, one.file, None, self.reader_faults)
+            return check_multiset(self.job, [one.file], one.whole, one.file, None, self.reader_faults)
 
         before = self.mismatched
         readable = [one for one in self.checked if one.readable]
@@ -296,18 +294,13 @@ class _Run:
             self.note(self._unfiltered(self.job))
 
     def _unfiltered(self, job: Job) -> list[Mismatch]:
-        return self._multiset(job, None, [one.sum for one in self.checked], [one.soft for one in self.checked])
-
-    def _multiset(
-        self, job: Job, predicate: Predicate | None, exact: Sequence[Sum], soft: Sequence[Sum]
-    ) -> list[Mismatch]:
-        total, softened = sum(exact, Sum()), sum(soft, Sum())
-        return check_multiset(job, self.files, total, softened, None, predicate, self.reader_faults)
+        total = sum((one.whole for one in self.checked), Expected())
+        return check_multiset(job, self.files, total, None, None, self.reader_faults)
 
     # --- filters
 
     def _clean(self, before: int) -> set[str]:
-        """The files whose rows read right. What reads wrong unfiltered reads wrong under any filter, and is said once."""
+        """The files whose rows read right. What reads wrong unfiltered does so under any filter, and is said once."""
         if self.mismatched == before:
             return {file.path for file in self.files}
         dirty = {m.file for m in self.mismatches}
@@ -335,26 +328,32 @@ class _Run:
     def _filters(self, asked: Sequence[Predicate], checked: Sequence[Checked]) -> None:
         whole = self.whole and len(checked) == len(self.files)
 
-        def judge(index: int) -> tuple[int, list[Mismatch]]:
+        def judge(index: int) -> tuple[int, list[Mismatch], list[ReaderFault]]:
             predicate = asked[index]
             found: list[Mismatch] = []
+            excused: list[ReaderFault] = []
             if whole:
-                sums = [one.filtered[index] for one in checked], [one.softly[index] for one in checked]
-                found = self._multiset(self.job, predicate, *sums)
+                total, inner = (
+                    sum((sums[index] for sums in every), Expected())
+                    for every in ([one.filtered for one in checked], [one.inner for one in checked])
+                )
+                found = check_multiset(self.job, self.files, total, None, predicate, excused, inner)
             else:
                 for one in checked:
-                    exact, soft = one.filtered[index], one.softly[index]
-                    found += check_multiset(self.job, [one.file], exact, soft, one.file, predicate, [])
-            return index, found
+                    total, inner = one.filtered[index], one.inner[index]
+                    found += check_multiset(self.job, [one.file], total, one.file, predicate, excused, inner)
+            return index, found, excused
 
-        for index, found in sorted(self._map(judge, range(len(asked))), key=lambda pair: pair[0]):
+        for index, found, excused in sorted(self._map(judge, range(len(asked))), key=lambda judged: judged[0]):
             self.note(found)
+            self.reader_faults += excused
+            verdict = "differs" if found else "reader-fault" if excused else "equal"
             self.asked.append(
                 {
                     "path": asked[index].path,
                     "op": asked[index].op,
-                    "rows": sum(one.filtered[index].count for one in checked),
-                    "verdict": "differs" if found else "equal" if checked or not self.files else "not-judged",
+                    "rows": sum(one.filtered[index].exact.count for one in checked),
+                    "verdict": verdict if checked or not self.files else "not-judged",
                 }
             )
 
@@ -390,16 +389,13 @@ class _Run:
         left_out = "" if self.whole else f"{len(self.files)} files were sampled"
         if left_out:
             self.notes.append(left_out)
-        files = [
-            FileEvidence(one.file.path, one.file.version, one.file.inferred, one.sum.count, one.sum.hex)
-            for one in self.checked
-        ]
+        files = [one.evidence for one in self.checked]
         broken = {m.reader for m in self.mismatches}
         return ReplayResult(
             len(self.checked),
-            sum(one.sum.count for one in self.checked),
+            sum(one.whole.exact.count for one in self.checked),
             mismatches,
-            tuple(self.reader_faults),
+            faults.merged(self.reader_faults),
             make_evidence(
                 self.table,
                 self.folds,

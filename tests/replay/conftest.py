@@ -59,14 +59,16 @@ class FakeTable:
     def append(self, rows: Sequence[Mapping[str, Any]] | pa.Table, path: str | None = None) -> DataFile:
         number = self.versions[-1].number
         data = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(list(rows), schema=self.layout(number))
-        file = DataFile(path or f"f{len(self.rows)}.parquet", data.num_rows, data.nbytes, number, added=len(self.states))
+        name = path or f"f{len(self.rows)}.parquet"
+        file = DataFile(name, data.num_rows, data.nbytes, number, added=len(self.states))
         self.rows[file.path] = data
         self.states.append([*self.states[-1], file])
         return file
 
     def evolve(self, new: Schema, *, rewrite: bool = False, **more: Any) -> Version:
         """The next version; with *rewrite* every file is written anew."""
-        after = Version(self.versions[-1].number + 1, new, commit=len(self.states), **more)
+        routes = {"": "rewrite" if rewrite else "metadata"}
+        after = Version(self.versions[-1].number + 1, new, commit=len(self.states), routes=routes, **more)
         self.versions.append(after)
         if not rewrite:
             return after

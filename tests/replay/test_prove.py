@@ -88,9 +88,8 @@ def test_a_right_evolution_is_proved(staging: Staging) -> None:
 def test_progress_counts_the_live_files(make: Any, table: Any) -> None:
     staging = Staging(make, table, ["one"])
     seen: list[tuple[int, int]] = []
-    prove_staged(
-        table, staging.staged, staging.evolution, staging.versions, table.files(), progress=lambda d, n: seen.append((d, n))
-    )
+    given = (table, staging.staged, staging.evolution, staging.versions, table.files())
+    prove_staged(*given, progress=lambda done, of: seen.append((done, of)))
     assert seen == [(1, 3), (2, 3), (3, 3)]
 
 

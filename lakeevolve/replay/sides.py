@@ -1,0 +1,208 @@
+"""The two sides of a replay: what the fold expects of the raw files, and what a reader gives.
+
+Both come as normalised batches, and whatever a file's damage makes a library raise comes as :class:`Unreadable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeevolve.errors import CatalogUnavailable, LakeEvolveError, UnsupportedTable, ValueMismatch
+from lakeevolve.model import path as paths
+from lakeevolve.model.types import AvroType, Record
+from lakeevolve.replay import canonical, predicates
+from lakeevolve.replay.compare import REASONS, Mismatch, column_type, type_differences
+from lakeevolve.replay.consumers import Consumer
+from lakeevolve.replay.digests import Sum, Words
+from lakeevolve.replay.fold import Folds
+from lakeevolve.replay.multiset import Rows
+from lakeevolve.tables.base import DataFile, Predicate
+
+Batches = Iterator[pa.RecordBatch]
+
+#: Small batches are joined up to about so many rows, or so many bytes.
+BATCH_ROWS = 1 << 15
+BATCH_BYTES: Final = 1 << 25
+
+#: Who reads the files behind every table's back.
+RAW_READER: Final = "raw file"
+
+
+class Unreadable(Exception):  # noqa: N818 - a finding on its way, never an error that a user sees
+    """A side could not be read to its end; carries what that means for the result."""
+
+    def __init__(self, mismatch: Mismatch) -> None:
+        super().__init__(mismatch.reason)
+        self.mismatch = mismatch
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What all files of one replay are judged by.
+
+    Parameters
+    ----------
+    folds:
+        The table's versions.
+    raw, read:
+        The files as pyarrow alone reads them, and what the judged reader gives (whole, of one file, filtered).
+    reader:
+        The judged reader's name.
+    ordered:
+        Whether it keeps the order of rows within a file.
+    foreign:
+        Columns that no schema owns.
+    softly:
+        Whether a reader with listed faults takes part, so that rows are digested as it gives them too.
+    asked:
+        The filters.
+    wanted:
+        Leaves for which a value is still to be found.
+    consumers:
+        Whose reader schemas every row has to resolve to.
+    """
+
+    folds: Folds
+    raw: Callable[[DataFile], Batches]
+    read: Callable[[DataFile | None, Predicate | None], Batches]
+    reader: str
+    ordered: bool
+    foreign: tuple[str, ...] = ()
+    softly: bool = False
+    asked: tuple[Predicate, ...] = ()
+    wanted: Mapping[str, AvroType] = field(default_factory=dict)
+    consumers: tuple[Consumer, ...] = ()
+
+    @property
+    def record(self) -> Record:
+        return self.folds.newest.schema.record
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*(f.name for f in self.record.fields), *self.foreign)
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The digest of rows, as they are and as a reader gives them that has the fault which ``faults.soften`` makes."""
+
+    exact: Sum = field(default_factory=Sum)
+    soft: Sum = field(default_factory=Sum)
+
+    def __add__(self, other: Expected) -> Expected:
+        return Expected(self.exact + other.exact, self.soft + other.soft)
+
+    @classmethod
+    def of(cls, exact: Words, soft: Words) -> Expected:
+        one = Sum.of(exact)
+        return cls(one, one if soft is exact else Sum.of(soft))
+
+
+def expected_rows(job: Job, file: DataFile) -> Iterator[Rows]:
+    """The live rows of a file as they must read now, normalised, with their numbers.
+
+    Raises ``Unreadable`` where the file cannot be read or a row cannot be folded.
+    """
+    def folded() -> Batches:
+        fold = job.folds(file.version)
+        offset = 0
+        for batch in job.raw(file):
+            yield complete(canonical.normalise(fold(batch, offset)), job.columns)
+            offset += batch.num_rows
+
+    offset = 0
+    for batch in guarded(folded, file.path, RAW_READER):
+        yield Rows(batch, file.path, numbered(offset, batch.num_rows))
+        offset += batch.num_rows
+
+
+def actual_rows(job: Job, file: DataFile | None = None, predicate: Predicate | None = None) -> Batches:
+    """What the judged reader gives, normalised. Raises ``Unreadable`` where it fails."""
+
+    def read() -> Batches:
+        for batch in job.read(file, predicate):
+            yield complete(canonical.normalise(batch), job.columns)
+
+    return guarded(read, file.path if file is not None else None, job.reader, predicate)
+
+
+def guarded(
+    read: Callable[[], Batches], file: str | None, reader: str, predicate: Predicate | None = None
+) -> Batches:
+    """The batches of *read*. Whatever a file's damage makes a library raise becomes ``Unreadable``, naming the file.
+
+    A library's own text may quote values, so only the kind of its error is kept. What is no fault of the data
+    (a catalog that does not answer, a feature that is not handled) passes through.
+    """
+    try:
+        yield from coalesced(read())
+    except (CatalogUnavailable, UnsupportedTable, Unreadable):
+        raise
+    except Exception as error:
+        raise Unreadable(_damage(error, file, reader, predicate)) from error
+
+
+def _damage(error: Exception, file: str | None, reader: str, predicate: Predicate | None) -> Mismatch:
+    if isinstance(error, ValueMismatch):
+        return Mismatch(file, error.row, error.path, "", "", error.what, reader, "value")
+    text = error.what if isinstance(error, LakeEvolveError) else type(error).__name__
+    subject = "the file" if file is not None else "the table"
+    who = "" if reader == RAW_READER else f" by {reader}"
+    under = f" under the filter {predicates.describe(predicate)}" if predicate is not None else ""
+    path = predicate.path if predicate is not None else ""
+    return Mismatch(file, None, path, "", "", f"{subject} cannot be read{who}{under}: {text}", reader, "unreadable")
+
+
+def coalesced(batches: Batches) -> Batches:
+    """The same rows in batches that are worth a kernel call: small ones joined up to ``BATCH_ROWS``, empty ones left
+    out."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if waiting and (rows + batch.num_rows > BATCH_ROWS or size > BATCH_BYTES or batch.schema != waiting[0].schema):
+            yield pa.concat_batches(waiting)
+            waiting, rows, size = [], 0, 0
+        if batch.num_rows:
+            waiting.append(batch)
+            rows += batch.num_rows
+            size += batch.nbytes
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+def complete(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
+    """The batch with columns that it lacks as nulls of no type, which compare as nulls of any."""
+    missing = [name for name in columns if batch.schema.get_field_index(name) < 0]
+    for name in missing:
+        batch = batch.append_column(name, pa.nulls(batch.num_rows))
+    return batch
+
+
+def numbered(offset: int, count: int) -> pa.Array:
+    """The row numbers from *offset* on."""
+    return pc.add(canonical.counting(count), pa.scalar(offset, pa.int64()))
+
+
+def type_mismatches(
+    expected: pa.Schema, actual: pa.Schema, record: Record, file: str | None, reader: str
+) -> tuple[list[Mismatch], frozenset[str]]:
+    """Where the columns of two sides differ in type, and the top-level columns that do."""
+    found, wrong = [], set()
+    for wanted in expected:
+        index = actual.get_field_index(wanted.name)
+        if index < 0:
+            continue
+        where = paths.child("", wanted.name)
+        for path, ours, theirs in type_differences(
+            wanted.type, actual.field(index).type, where, column_type(wanted.name, record)
+        ):
+            found.append(Mismatch(file, None, path, ours, theirs, REASONS["type"], reader, "type"))
+            wrong.add(wanted.name)
+    return found, frozenset(wrong)
+
+
