@@ -57,13 +57,10 @@ def invalid(fault: Fault) -> Finding:
     field = fault.new_field if fault.direction == "backward" else fault.old_field
     default = None if field is None else canonical_json(field.default)
     reason = fault.message.partition(": ")[2] or fault.message
-    return INVALID.finding(
-        fault.path,
-        None,
-        default,
-        f"the default is needed, and is no value of the type: {reason}",
-        fix=INVALID.fix if fault.direction == "backward" else "keep the field: older readers cannot do without it",
-    )
+    message = f"the default is needed, and is no value of the type: {reason}"
+    if fault.direction == "backward":
+        return INVALID.finding(fault.path, None, default, message)
+    return INVALID.finding(fault.path, default, None, message, fix="keep the field: older readers cannot do without it")
 
 
 def unneeded(candidate: Schema, reported: set[str]) -> Iterator[Finding]:

@@ -141,6 +141,7 @@ class _Trace:
         self.writer = resolution.writer.root
         self.reader = resolution.reader.root
         self.renames = renames
+        self.known: dict[tuple[int, int, str], dict[str, Field]] = {}
         self.names = tuple(_definitions(root) for root in (self.writer, self.reader))
 
     def follow(self, path: str) -> _Place:
@@ -183,14 +184,20 @@ class _Trace:
         if found is None:
             return _Place(None, None, None)
         if isinstance(writer, Record):
-            pairs, _ = match_fields(writer, reader, path=path, renames=self.renames)
-            index = next(i for j, i in pairs if reader.fields[j] is found)
-            if index is not None:
-                source = writer.fields[index]
+            source = self.matched(writer, reader, path).get(name)
+            if source is not None:
                 there = None if at is None else paths.child(at, source.name)
                 return _Place(source.type, found.type, there, source, found)
         # The reader alone has it: it stands beneath the writer's place, under the reader's name.
         return _Place(None, found.type, None if at is None else paths.child(at, name), None, found)
+
+    def matched(self, writer: Record, reader: Record, path: str) -> dict[str, Field]:
+        """The writer's field for each of the reader's that has one, by the reader's name."""
+        key = (id(writer), id(reader), path)
+        if key not in self.known:
+            pairs, _ = match_fields(writer, reader, path=path, renames=self.renames)
+            self.known[key] = {reader.fields[j].name: writer.fields[i] for j, i in pairs if i is not None}
+        return self.known[key]
 
     def branch(self, writer: AvroType | None, reader: Union, segment: str, at: str | None) -> _Place:
         indexes = [index for index, branch in enumerate(reader.branches) if not is_null(branch)]

@@ -58,6 +58,10 @@ class Waiver:
         for name in ("fingerprint", "reason", "approver"):
             if not str(getattr(self, name)).strip():
                 raise ConfigError(f"a waiver needs a {name}", where=f"waiver {self.fingerprint}", hint=f"add {name}")
+        if self.until is not None and type(self.until) is not date:
+            raise ConfigError(
+                "the end of a waiver is a day", where=f"waiver {self.fingerprint}", hint="write until: 2027-01-31"
+            )
 
 
 @dataclass(frozen=True, slots=True)

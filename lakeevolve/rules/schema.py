@@ -24,4 +24,4 @@ RULES = (WARNING,)
 def warnings(candidate: Schema) -> Iterator[Finding]:
     """What the parser found in the candidate."""
     for text in dict.fromkeys(candidate.warnings):
-        yield WARNING.finding("", None, text, text)
+        yield WARNING.finding("", None, text, "readers ignore or tolerate it")

@@ -36,6 +36,7 @@ def rows(schema: Schema) -> SearchStrategy[dict[str, Any]]:
 
     Raises ``ValueError`` where the root is no record or the schema holds what no table can.
 
+    >>> from lakeevolve.model.types import Field
     >>> order = Schema(Record("Order", (Field("id", Primitive("long")), Field("ok", Primitive("boolean")))))
     >>> sorted(rows(order).example())  # doctest: +SKIP
     ['id', 'ok']

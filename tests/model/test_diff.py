@@ -423,7 +423,12 @@ def test_what_changes_within_a_branch_is_told_apart_from_the_wrapping(record: Ma
 
 
 def test_two_branches_that_trade_names_across_kinds_are_replaced_one_by_one() -> None:
-    enum, rec = (lambda n, *a: Enum(n, ("X",), aliases=a)), (lambda n, *a: Record(n, (), aliases=a))
+    def enum(name: str, *aliases: str) -> Enum:
+        return Enum(name, ("X",), aliases=aliases)
+
+    def rec(name: str, *aliases: str) -> Record:
+        return Record(name, (), aliases=aliases)
+
     old = Schema(Record("R", (Field("u", Union((rec("A"), enum("E")))),)))
     new = Schema(Record("R", (Field("u", Union((enum("A", "E"), rec("E", "A")))),)))
     changes(old, new)

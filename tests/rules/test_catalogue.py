@@ -10,24 +10,10 @@ from lakeevolve.rules.findings import SEVERITIES
 from lakeevolve.rules.rule import Rule
 
 PACKAGE = Path(__file__).resolve().parents[2] / "lakeevolve"
-FAMILIES = [
-    "SCHEMA",
-    "FIELD",
-    "TYPE",
-    "ENUM",
-    "UNION",
-    "NAME",
-    "DEFAULT",
-    "CONTRACT",
-    "MEANING",
-    "POLICY",
-    "TABLE",
-    "ROUTE",
-    "REPLAY",
-    "DRIFT",
-    "ROLLOUT",
-    "REGISTRY",
-]
+FAMILIES = (
+    *("SCHEMA", "FIELD", "TYPE", "ENUM", "UNION", "NAME", "DEFAULT", "CONTRACT"),
+    *("MEANING", "POLICY", "TABLE", "ROUTE", "REPLAY", "DRIFT", "ROLLOUT", "REGISTRY"),
+)
 ID = re.compile(rf"\b(?:{'|'.join(FAMILIES)})-[A-Z]+(?:-[A-Z]+)*\b(?![-<*])")
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -17,8 +18,9 @@ FOUND = Finding(
 def test_the_fingerprint_covers_rule_subject_path_from_and_to() -> None:
     said = '["TYPE-CHANGED","orders","a.b","int","string"]'
     assert FOUND.fingerprint == hashlib.sha256(said.encode()).hexdigest()[:16]
-    for other in ("rule", "subject", "path", "from_", "to"):
-        assert replace(FOUND, **{other: "x"}).fingerprint != FOUND.fingerprint
+    others: list[dict[str, Any]] = [{name: "x"} for name in ("rule", "subject", "path", "from_", "to")]
+    for other in others:
+        assert replace(FOUND, **other).fingerprint != FOUND.fingerprint
 
 
 def test_wording_severity_place_and_versions_leave_the_fingerprint_alone() -> None:

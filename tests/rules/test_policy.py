@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
 import pytest
@@ -99,6 +99,8 @@ def test_several_subjects_are_weighed_together_or_without_the_unused(record: Mak
         lambda: Waiver("abc", "", "ada"),
         lambda: Waiver("abc", "agreed", " "),
         lambda: Waiver("", "agreed", "ada"),
+        lambda: Waiver("abc", "agreed", "ada", "2027-01-31"),  # type: ignore[arg-type]
+        lambda: Waiver("abc", "agreed", "ada", datetime(2027, 1, 31)),
     ],
 )
 def test_a_policy_that_makes_no_sense_is_an_error(make: Callable[[], object]) -> None:

@@ -33,7 +33,7 @@ INT, TEXT = Primitive("int"), Primitive("string")
 )
 def test_what_no_table_can_hold_is_an_error(record: Make, type_: Any, rule: str, path: str) -> None:
     for table_format in (None, "iceberg", "delta"):
-        (found,) = fit_for_table(record(("a", type_)), table_format, subject="t")  # type: ignore[arg-type]
+        (found,) = fit_for_table(record(("a", type_)), table_format, subject="t")
         assert (found.rule, found.severity, found.path, found.subject) == (rule, "error", path, "t")
 
 
