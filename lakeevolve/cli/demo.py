@@ -22,5 +22,5 @@ def demo(
     from lakeevolve.demo.run import run
     from lakeevolve.errors import ReplayMismatch
 
-    outcomes = run(directory, Console())
-    return 0 if all(outcome.ok for outcome in outcomes) else ReplayMismatch.exit_code
+    done = run(directory, Console())
+    return 0 if done.ok else ReplayMismatch.exit_code

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeevolve import _api as le
 from lakeevolve.demo import samples
-from lakeevolve.demo.build import FORMATS, DemoTable, Progress, build, schema_file, state_in
+from lakeevolve.demo.build import DemoTable, Format, Progress, build, schema_file, state_in
 from lakeevolve.errors import PlanBlocked, PlanError
 from lakeevolve.report.text import counted, diff_text, findings_text, plan_text, replay_text
 
@@ -21,28 +21,37 @@ if TYPE_CHECKING:
     from lakeevolve.applying.apply import Application
     from lakeevolve.planning.plan import Plan
     from lakeevolve.replay.result import ReplayResult
+    from lakeevolve.rules.modes import Report
 
 MODE = "BACKWARD"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one table's step to one version came to."""
+    """What one table's step to one version came to; ``saved`` is the plan's file."""
 
     table: DemoTable
     version: int
     plan: Plan
     saved: Path
     applied: Application
-    replay: ReplayResult
+
+
+@dataclass(frozen=True, slots=True)
+class Demonstration:
+    """What a demo came to: every step, and the replay of each table at the end, by its URI."""
+
+    outcomes: tuple[Outcome, ...]
+    replays: Mapping[str, ReplayResult]
 
     @property
     def ok(self) -> bool:
-        return self.applied.ok and self.replay.ok
+        """Whether every row read what it has to, after each step and at the end."""
+        return all(each.applied.ok for each in self.outcomes) and all(each.ok for each in self.replays.values())
 
 
-def run(directory: str | Path, console: Console) -> tuple[Outcome, ...]:
-    """Build the sample tables and evolve each through versions 4, 5 and 6, verifying after every step.
+def run(directory: str | Path, console: Console) -> Demonstration:
+    """Build the sample tables, evolve each through versions 4, 5 and 6 with a replay after every step, verify them.
 
     Parameters
     ----------
@@ -50,11 +59,6 @@ def run(directory: str | Path, console: Console) -> tuple[Outcome, ...]:
         Where tables, plans and evidence go; see :func:`lakeevolve.demo.build.build`.
     console:
         Where results are told; progress goes to stderr.
-
-    Returns
-    -------
-    tuple[Outcome, ...]
-        One per version, table and format, in that order.
 
     Raises
     ------
@@ -64,7 +68,7 @@ def run(directory: str | Path, console: Console) -> tuple[Outcome, ...]:
         A proof failed; that table was not changed.
     """
     root = Path(directory)
-    found: list[Outcome] = []
+    done: list[Outcome] = []
     with _bars() as progress, state_in(root):
         tables = build(root, progress)
         _heading(console, f"Two tables in two formats, with rows of versions {_listed(samples.WRITTEN)}")
@@ -72,13 +76,14 @@ def run(directory: str | Path, console: Console) -> tuple[Outcome, ...]:
             _say(console, f"  {table.uri}: {counted(table.rows, 'row')}")
         for version in samples.EVOLVED:
             if version == samples.EVOLVED[1]:
-                _refused(console, root, tables)
-                _forgotten(console, root, tables)
+                _refused(console, root, _find(tables, "orders", "delta"))
+                _forgotten(console, root, _find(tables, "orders", "iceberg"))
             for name in samples.TABLES:
-                of_name = [table for table in tables if table.name == name]
-                found += _evolve(console, root, of_name, version, progress)
+                done += _evolve(console, root, [table for table in tables if table.name == name], version, progress)
+        replays = _verify(console, tables, progress)
+    found = Demonstration(tuple(done), replays)
     _summary(console, root, found)
-    return tuple(found)
+    return found
 
 
 def _evolve(
@@ -89,27 +94,52 @@ def _evolve(
     _heading(console, f"{name}: version {version - 1} to {version}")
     _say(console, f"$ lakeevolve diff {old} {new}")
     _say(console, diff_text(le.diff(old, new)), 2)
-    report = le.check(new, [schema_file(root, name, earlier) for earlier in range(1, version)], MODE)
-    verdict = "compatible" if report.compatible else "not compatible"
-    _say(console, f"$ lakeevolve check ... {new}")
-    _say(console, "\n".join([f"{MODE}: {verdict}", *findings_text(report.findings)]), 2)
+    _say(console, f"$ lakeevolve check {schema_file(root, name, f'[1-{version}]')}")
+    _say(console, _verdict(le.check(new, [schema_file(root, name, v) for v in range(1, version)], MODE)), 2)
     for table in tables:
         saved = root / "plans" / f"{name}-{table.format}-v{version}.json"
         what = f"{name} in {table.format} to version {version}"
         progress(f"{what}: plan", 0, 1)
         plan = le.plan(table.uri, new, mode=MODE)
         plan.save(saved)
-        permits = "".join(f" --allow {permit}" for permit in sorted(plan.permits))
         _say(console, f"$ lakeevolve plan {table.uri} {new} --out {saved}")
         _say(console, _routes(plan), 2)
-        _say(console, f"$ lakeevolve apply {saved}{permits}")
+        _say(console, f"$ lakeevolve apply {saved}{_permits(plan)}")
         applied = le.apply(saved, allow=plan.permits, progress=_phases(what, progress))
-        _say(console, f"version {applied.version}, {counted(applied.rewritten, 'file')} written anew", 2)
+        _say(console, _applied(applied), 2)
+        yield Outcome(table, version, plan, saved, applied)
+
+
+def _verify(console: Console, tables: Sequence[DemoTable], progress: Progress) -> dict[str, ReplayResult]:
+    _heading(console, "All versions of all tables, once more from what the tables themselves say")
+    found = {}
+    for at, table in enumerate(tables):
+        progress(f"{table.name} in {table.format}: verify", at, len(tables))
+        found[table.uri] = le.verify(table.uri)
         _say(console, f"$ lakeevolve verify {table.uri}")
-        progress(f"{what}: verify", 0, 1)
-        replay = le.verify(table.uri)
-        _say(console, replay_text(replay, table.uri), 2)
-        yield Outcome(table, version, plan, saved, applied, replay)
+        _say(console, replay_text(found[table.uri], table.uri), 2)
+    return found
+
+
+def _verdict(report: Report) -> str:
+    """The verdict with the findings that somebody has to look at; the others are counted."""
+    notes = sum(finding.severity == "info" for finding in report.findings)
+    lines = [f"{report.mode}: {'compatible' if report.compatible else 'not compatible'}"]
+    lines += findings_text(finding for finding in report.findings if finding.severity != "info")
+    return "\n".join([*lines, f"and {counted(notes, 'info')}"] if notes else lines)
+
+
+def _routes(plan: Plan) -> str:
+    """The plan in a few lines: a route with its paths on each."""
+    found: dict[str, dict[str, None]] = {}
+    for step in plan.steps:
+        found.setdefault(step.route, {}).update(dict.fromkeys(change.path or "$" for change in step.changes))
+    lines = [f"plan {plan.digest[:12]}: {counted(len(plan.steps), 'step')}"]
+    return "\n".join([*lines, *(f"{route:<9} {', '.join(at)}" for route, at in found.items())])
+
+
+def _permits(plan: Plan) -> str:
+    return "".join(f" --allow {permit}" for permit in sorted(plan.permits))
 
 
 def _phases(what: str, progress: Progress) -> Progress:
@@ -117,41 +147,43 @@ def _phases(what: str, progress: Progress) -> Progress:
     return lambda phase, done, of: progress(f"{what}: {phase}", done, of)
 
 
-def _routes(plan: Plan) -> str:
-    """The plan in a few lines: a route with its changes on each."""
-    paths: dict[str, list[str]] = {}
-    for step in plan.steps:
-        paths.setdefault(step.route, []).extend(change.path for change in step.changes)
-    lines = [f"plan {plan.digest[:12]}: {counted(len(plan.steps), 'step')}"]
-    lines += [f"{route:<9} {', '.join(dict.fromkeys(found))}" for route, found in paths.items()]
-    return "\n".join(lines)
+def _applied(applied: Application) -> str:
+    text = f"version {applied.version}, {counted(applied.rewritten, 'file')} written anew"
+    if applied.replay is None:
+        return text
+    return f"{text}; replay {_result(applied.replay)}, {counted(applied.replay.rows, 'row')}"
 
 
-def _refused(console: Console, root: Path, tables: Sequence[DemoTable]) -> None:
+def _result(replay: ReplayResult) -> str:
+    if not replay.ok:
+        return "DIFFERS"
+    return f"equal, {counted(len(replay.reader_faults), 'reader fault')}" if replay.reader_faults else "equal"
+
+
+def _refused(console: Console, root: Path, table: DemoTable) -> None:
     """A change without a resolution is refused in every mode, NONE included."""
-    table, target = tables[-len(FORMATS) - 1], schema_file(root, "orders", "5-refused")
+    target = schema_file(root, table.name, "5-refused")
     _heading(console, "A change that no mode allows")
     plan = le.plan(table.uri, target, mode="NONE")
-    saved = plan.save(root / "plans" / f"orders-{table.format}-v5-refused.json")
+    saved = plan.save(root / "plans" / f"{table.name}-{table.format}-v5-refused.json")
     _say(console, f"$ lakeevolve plan {table.uri} {target} --mode NONE --out {saved}")
     _say(console, plan_text(plan), 2)
     _expect_blocked(console, saved, plan)
 
 
-def _forgotten(console: Console, root: Path, tables: Sequence[DemoTable]) -> None:
+def _forgotten(console: Console, root: Path, table: DemoTable) -> None:
     """A rename without an alias passes the mode and is caught all the same."""
-    table, target = tables[0], schema_file(root, "orders", "5-rename-without-alias")
+    target = schema_file(root, table.name, "5-rename-without-alias")
     _heading(console, "A rename whose alias was forgotten")
     plan = le.plan(table.uri, target, mode=MODE)
-    saved = plan.save(root / "plans" / f"orders-{table.format}-v5-rename-without-alias.json")
+    saved = plan.save(root / "plans" / f"{table.name}-{table.format}-v5-rename-without-alias.json")
     _say(console, f"$ lakeevolve plan {table.uri} {target} --out {saved}")
     _say(console, "\n".join(findings_text(plan.findings)), 2)
     _expect_blocked(console, saved, plan)
 
 
 def _expect_blocked(console: Console, saved: Path, plan: Plan) -> None:
-    permits = "".join(f" --allow {permit}" for permit in sorted(plan.permits))
-    _say(console, f"$ lakeevolve apply {saved}{permits}")
+    _say(console, f"$ lakeevolve apply {saved}{_permits(plan)}")
     try:
         le.apply(saved, allow=plan.permits)
     except PlanBlocked as blocked:
@@ -164,32 +196,34 @@ def _expect_blocked(console: Console, saved: Path, plan: Plan) -> None:
         )
 
 
-def _summary(console: Console, root: Path, outcomes: Sequence[Outcome]) -> None:
+def _summary(console: Console, root: Path, found: Demonstration) -> None:
     from rich.table import Table as Grid
 
     grid = Grid(title="What was done", title_justify="left", title_style="bold")
     for column in ("table", "format", "version", "routes", "files", "rows", "replay"):
         grid.add_column(column, justify="right" if column in ("version", "files", "rows") else "left")
-    for each in outcomes:
+    for each in found.outcomes:
         routes = Counter(step.route for step in each.plan.steps)
-        verdict = "equal" if each.ok else "DIFFERS"
-        if each.ok and each.replay.reader_faults:
-            verdict += f", {counted(len(each.replay.reader_faults), 'reader fault')}"
+        replay = each.applied.replay
         grid.add_row(
             each.table.name,
             each.table.format,
             str(each.version),
             ", ".join(f"{count} {route}" for route, count in sorted(routes.items())),
-            f"{each.replay.files:,}",
-            f"{each.replay.rows:,}",
-            verdict,
+            "" if replay is None else f"{replay.files:,}",
+            "" if replay is None else f"{replay.rows:,}",
+            "" if replay is None else _result(replay),
         )
     console.print()
     console.print(grid)
     _say(console, f"plans: {root / 'plans'}")
     _say(console, f"evidence: {root / 'state'}/*/evidence")
-    for table in {each.table.uri: each.table for each in outcomes}.values():
-        _say(console, f"try: lakeevolve history {table.uri}")
+    for uri in found.replays:
+        _say(console, f"try: lakeevolve history {uri}")
+
+
+def _find(tables: Sequence[DemoTable], name: str, format_: Format) -> DemoTable:
+    return next(table for table in tables if (table.name, table.format) == (name, format_))
 
 
 def _heading(console: Console, text: str) -> None:

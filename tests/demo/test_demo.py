@@ -15,54 +15,54 @@ from lakeevolve.__main__ import main
 from lakeevolve.config.state import VARIABLE
 from lakeevolve.demo import samples
 from lakeevolve.demo.build import OWN, build, claim
-from lakeevolve.demo.run import Outcome, run
+from lakeevolve.demo.run import Demonstration, run
 from lakeevolve.errors import ConfigError, SourceNotFound
 
 ROWS = 400
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, tuple[Outcome, ...]]:
+def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, Demonstration]:
     """The demo over the first rows of each sample file: its folder, what it printed and what it returned."""
     root = tmp_path_factory.mktemp("demo") / "lake"
     output = io.StringIO()
     with pytest.MonkeyPatch.context() as patch:
         whole = samples.rows
         patch.setattr(samples, "rows", lambda table, version: whole(table, version).slice(0, ROWS))
-        outcomes = run(root, Console(file=output, width=120))
-    return root, output.getvalue(), outcomes
+        done = run(root, Console(file=output, width=120))
+    return root, output.getvalue(), done
 
 
-def test_every_step_of_every_table_in_both_formats_replays_equal(
-    told: tuple[Path, str, tuple[Outcome, ...]],
-) -> None:
-    _, _, outcomes = told
-    done = {(each.table.name, each.table.format, each.version) for each in outcomes}
-    assert done == {(t, f, v) for t in samples.TABLES for f in ("iceberg", "delta") for v in samples.EVOLVED}
-    assert all(each.ok for each in outcomes)
-    assert all(each.replay.rows == 3 * ROWS for each in outcomes)
-    assert all(each.applied.version == each.version for each in outcomes)
+def test_every_step_of_every_table_in_both_formats_replays_equal(told: tuple[Path, str, Demonstration]) -> None:
+    _, _, done = told
+    steps = {(each.table.name, each.table.format, each.version) for each in done.outcomes}
+    assert steps == {(t, f, v) for t in samples.TABLES for f in ("iceberg", "delta") for v in samples.EVOLVED}
+    for each in done.outcomes:
+        assert each.applied.version == each.version
+        assert each.applied.replay is not None
+        assert each.applied.replay.ok
+        assert each.applied.replay.rows == 3 * ROWS
+    assert set(done.replays) == {each.table.uri for each in done.outcomes}
+    assert all(replay.ok and replay.rows == 3 * ROWS for replay in done.replays.values())
+    assert done.ok
 
 
-def test_the_plans_take_every_route_that_a_table_can_take_here(
-    told: tuple[Path, str, tuple[Outcome, ...]],
-) -> None:
-    _, _, outcomes = told
-    routes = {step.route for each in outcomes for step in each.plan.steps}
-    assert routes == {"metadata", "backfill", "rewrite"}
+def test_the_plans_take_every_route_that_a_table_can_take_here(told: tuple[Path, str, Demonstration]) -> None:
+    _, _, done = told
+    assert {step.route for each in done.outcomes for step in each.plan.steps} == {"metadata", "backfill", "rewrite"}
 
 
-def test_plans_and_evidence_lie_where_the_demo_says(told: tuple[Path, str, tuple[Outcome, ...]]) -> None:
-    root, output, outcomes = told
+def test_plans_and_evidence_lie_where_the_demo_says(told: tuple[Path, str, Demonstration]) -> None:
+    root, output, done = told
     assert f"plans: {root / 'plans'}" in output
-    for each in outcomes:
+    for each in done.outcomes:
         assert json.loads(each.saved.read_text(encoding="utf-8"))["digest"] == each.plan.digest
         assert each.applied.evidence is not None
         assert each.applied.evidence.is_file()
         assert root / "state" in each.applied.evidence.parents
 
 
-def test_the_refused_change_and_the_forgotten_alias_are_told(told: tuple[Path, str, tuple[Outcome, ...]]) -> None:
+def test_the_refused_change_and_the_forgotten_alias_are_told(told: tuple[Path, str, Demonstration]) -> None:
     _, output, _ = told
     refused = output[output.index("A change that no mode allows") :]
     assert "weight_kg" in refused
@@ -71,7 +71,7 @@ def test_the_refused_change_and_the_forgotten_alias_are_told(told: tuple[Path, s
     assert '"aliases": ["zip"]' in forgotten
 
 
-def test_the_demo_leaves_the_environment_as_it_was(told: tuple[Path, str, tuple[Outcome, ...]]) -> None:
+def test_the_demo_leaves_the_environment_as_it_was(told: tuple[Path, str, Demonstration]) -> None:
     root, _, _ = told
     assert os.environ.get(VARIABLE) != str(root / "state")
 
