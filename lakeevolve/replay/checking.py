@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeevolve.model import path as paths
+from lakeevolve.model.types import Fixed, Primitive
 from lakeevolve.replay import digests, faults, predicates
 from lakeevolve.replay.compare import ROWS_NAMED, Difference, Mismatch, aligned, differences, mismatches
 from lakeevolve.replay.digests import Words
@@ -236,6 +237,9 @@ def check_multiset(
     try:
         read = _Read.of(job, file, predicate)
     except Unreadable as error:
+        if predicate is not None and faults.has(job.reader, faults.FILTER_ON_UUID) and _is_uuid(job, predicate):
+            reader_faults.append(_filter_fault(job, faults.FILTER_ON_UUID, file, predicate, 0))
+            return []
         return [error.mismatch]
     if read.whole.exact == expected.exact:
         return []
@@ -246,12 +250,19 @@ def check_multiset(
     excused = predicate is not None and read.nested and faults.has(job.reader, faults.FILTER_BENEATH_NULL)
     if predicate is not None and excused and inner is not None and _same(read.inner, inner, read.softly):
         outside = expected.exact.count - inner.exact.count + read.whole.exact.count - read.inner.exact.count
-        name = file.path if file is not None else None
-        reader_faults.append(
-            ReaderFault(job.reader, faults.FILTER_BENEATH_NULL, name, None, predicate.path, outside, "", "")
-        )
+        reader_faults.append(_filter_fault(job, faults.FILTER_BENEATH_NULL, file, predicate, outside))
         return []
     return _named(job, files, read, file, predicate, excused)
+
+
+def _filter_fault(job: Job, fault: str, file: DataFile | None, predicate: Predicate, rows: int) -> ReaderFault:
+    return ReaderFault(job.reader, fault, file.path if file is not None else None, None, predicate.path, rows, "", "")
+
+
+def _is_uuid(job: Job, predicate: Predicate) -> bool:
+    type_ = predicates.leaves(job.record).get(predicate.path)
+    logical = type_.logical if isinstance(type_, Primitive | Fixed) else None
+    return logical is not None and logical.name == "uuid"
 
 
 def _same(one: Expected, two: Expected, softly: bool) -> bool:

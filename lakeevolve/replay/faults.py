@@ -25,8 +25,11 @@ NULL_LIST_OF_STRUCTS: Final = "null-list-of-structs"
 #: DataFusion compares what lies beneath the null (apache/datafusion#25120).
 FILTER_BENEATH_NULL: Final = "filter-beneath-null-record"
 
+#: A filter on a UUID column raises (apache/iceberg-python#2372).
+FILTER_ON_UUID: Final = "filter-on-uuid"
+
 KNOWN: Final[Mapping[str, frozenset[str]]] = {
-    "pyiceberg": frozenset({NULL_LIST_OF_STRUCTS, FILTER_BENEATH_NULL}),
+    "pyiceberg": frozenset({NULL_LIST_OF_STRUCTS, FILTER_BENEATH_NULL, FILTER_ON_UUID}),
     "delta-rs": frozenset({FILTER_BENEATH_NULL}),
 }
 
@@ -34,6 +37,7 @@ TEXTS: Final[Mapping[str, str]] = {
     NULL_LIST_OF_STRUCTS: "a NULL list of structs, or map to structs, reads as empty (apache/iceberg-python#3833)",
     FILTER_BENEATH_NULL: "a filter on a field of a NULL record keeps or loses the row wrongly "
     "(apache/iceberg#13328, apache/datafusion#25120)",
+    FILTER_ON_UUID: "a filter on a UUID column fails (apache/iceberg-python#2372)",
 }
 
 
@@ -65,8 +69,8 @@ class ReaderFault:
         where = self.file or "the table"
         if self.row is not None:
             where += f", row {self.row}"
-        counted = f"{self.rows} row" if self.rows == 1 else f"{self.rows} rows"
-        return f"{where}, {self.path}: {self.reader}: {self.reason} ({counted})"
+        counted = "" if not self.rows else " (1 row)" if self.rows == 1 else f" ({self.rows} rows)"
+        return f"{where}, {self.path}: {self.reader}: {self.reason}{counted}"
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -26,7 +26,7 @@ from lakeevolve.replay.sides import (
     Unreadable,
     expected_rows,
 )
-from lakeevolve.tables.base import DataFile, Precondition, Table
+from lakeevolve.tables.base import DataFile, Fill, Precondition, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,7 @@ def check_preconditions(
     target: Schema | None = None,
     hint: Schema | None = None,
     renames: Mapping[str, str] | None = None,
+    fills: Mapping[str, Fill] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Broken, ...]:
     """Check what changes demand of the live rows, in one reading of the raw files.
@@ -111,6 +112,8 @@ def check_preconditions(
         The schema that columns of a table without a marker take their Avro types from.
     renames:
         Approved renames, new path to old path, besides the target's aliases.
+    fills:
+        What old rows read in added fields, by path.
     progress:
         Called with the number of files done and of files in all.
 
@@ -134,7 +137,7 @@ def check_preconditions(
     folds = Folds(table.history(hint))
     base = folds.newest.schema
     goal = target or hint or base
-    resolution = resolve(base, goal, renames=renames or {})
+    resolution = resolve(base, goal, renames=renames or {}, fills=fills or {})
     found = [_check(change, precondition, base, resolution) for change, precondition in checks]
     if not found:
         return ()

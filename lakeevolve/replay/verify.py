@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 
 from lakeevolve.avro.arrow import arrow_schema
 from lakeevolve.engines.local import LocalEngine
-from lakeevolve.errors import ConfigError, ResolutionError
+from lakeevolve.errors import ConfigError, ResolutionError, UnsupportedTable
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import AvroType
 from lakeevolve.replay import consumers, faults, predicates, rewrites
@@ -288,7 +288,11 @@ class _Run:
         before = self.mismatched
         readable = [one for one in self.checked if one.readable]
         for one in readable:
-            found = judge(one)
+            try:
+                found = judge(one)
+            except UnsupportedTable:
+                # A table that cannot be read file by file: there is no more to be said than that it cannot be read.
+                break
             one.readable = self.note(found) or found[0].kind != "unreadable"
         if self.mismatched == before and len(readable) == len(self.checked):
             self.note(self._unfiltered(self.job))
@@ -328,8 +332,14 @@ class _Run:
     def _filters(self, asked: Sequence[Predicate], checked: Sequence[Checked]) -> None:
         whole = self.whole and len(checked) == len(self.files)
 
-        def judge(index: int) -> tuple[int, list[Mismatch], list[ReaderFault]]:
+        def judge(index: int) -> tuple[int, list[Mismatch] | None, list[ReaderFault]]:
             predicate = asked[index]
+            try:
+                return judged(index, predicate)
+            except UnsupportedTable:
+                return index, None, []
+
+        def judged(index: int, predicate: Predicate) -> tuple[int, list[Mismatch] | None, list[ReaderFault]]:
             found: list[Mismatch] = []
             excused: list[ReaderFault] = []
             if whole:
@@ -345,7 +355,7 @@ class _Run:
             return index, found, excused
 
         for index, found, excused in sorted(self._map(judge, range(len(asked))), key=lambda judged: judged[0]):
-            self.note(found)
+            self.note(found or ())
             self.reader_faults += excused
             verdict = "differs" if found else "reader-fault" if excused else "equal"
             self.asked.append(
@@ -353,7 +363,7 @@ class _Run:
                     "path": asked[index].path,
                     "op": asked[index].op,
                     "rows": sum(one.filtered[index].exact.count for one in checked),
-                    "verdict": verdict if checked or not self.files else "not-judged",
+                    "verdict": verdict if found is not None and (checked or not self.files) else "not-judged",
                 }
             )
 
