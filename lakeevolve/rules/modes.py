@@ -153,10 +153,12 @@ def check(
                 f"not a contract: a {type(contract).__name__}", hint="load contracts from their files first"
             )
         found += contract.judge(candidate, history, subject)
+    # The docs of a field and of its type may change alike, which is said once.
+    placed = {each.fingerprint: each for each in reversed([_placed(each, candidate, subject) for each in found])}
     policy = policy or Policy()
     return Report(
         compatible=all(holds[direction] for direction in MODES[wanted]),
-        findings=weigh([_placed(each, candidate, subject) for each in found], policy, today=today),
+        findings=weigh(placed.values(), policy, today=today),
         rollout=order.sentences,
         mode=wanted,
         order=order.order,
