@@ -63,18 +63,10 @@ def _arrow_leaves(type_: pa.DataType, at: tuple[str, ...]) -> list[tuple[str, ..
 
 def uses_symbol(table: Table, path: str, symbol: str, hint: Schema) -> bool:
     """Whether any live row holds the symbol at a path of the newest version."""
+    top, *rest = paths.parts(path)
     return any(
-        _holds(batch.column(batch.schema.get_field_index(top)), rest, symbol)
-        for top, rest in [_split(path)]
-        for file in table.files(hint=hint)
-        for batch in table.raw(file, hint)
-        if batch.schema.get_field_index(top) >= 0
+        _holds(array, tuple(rest), symbol) for file in table.files(hint=hint) for array in table.column(file, top, hint)
     )
-
-
-def _split(path: str) -> tuple[str, tuple[str, ...]]:
-    parts = paths.parts(path)
-    return parts[0], parts[1:]
 
 
 def _holds(array: pa.Array, parts: tuple[str, ...], symbol: str) -> bool:

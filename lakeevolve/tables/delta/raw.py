@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     import pyarrow.fs as pa_fs
 
 BATCH_ROWS: Final = 65_536
+
+#: Without these, pyarrow holds the whole file (pre_buffer) or whole column chunks while it hands out batches.
+_STREAMED: Final[Mapping[str, Any]] = {
+    "pre_buffer": False,
+    "buffer_size": 2**20,
+    "coerce_int96_timestamp_unit": "us",
+}
 
 _Z85: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _B85: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
@@ -85,10 +92,12 @@ def read_file(
     }
     row = 0
     try:
-        with pq.ParquetFile(fs.open_input_file(path), coerce_int96_timestamp_unit="us") as file:
+        with pq.ParquetFile(fs.open_input_file(path), **_STREAMED) as file:
             have = list(file.schema_arrow)
             place = positions(Struct(tuple(c for c, _ in columns)), have, layout.by)
-            for batch in file.iter_batches(batch_size=BATCH_ROWS):
+            chosen = _chosen(have, place)
+            names = [have[i].name for i in chosen] if len(chosen) < len(have) else None
+            for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=names):
                 start, row = row, row + batch.num_rows
                 kept = batch if keep is None else batch.filter(_window(keep, start, batch.num_rows))
                 arrays = []
@@ -100,7 +109,7 @@ def read_file(
                     elif at is None:
                         array = pa.nulls(kept.num_rows)
                     else:
-                        array = align(kept.column(at), column.type, layout.by, have[at])
+                        array = align(kept.column(chosen.index(at)), column.type, layout.by, have[at])
                     made = canonical(array, column, avro, paths.child("", column.name), layout.where)
                     arrays.append(made if made.type == target else made.cast(target))
                 if kept.num_rows:
@@ -117,6 +126,14 @@ def read_file(
         ) from error
 
 
+def _chosen(have: Sequence[pa.Field], place: Mapping[str, int | None]) -> list[int]:
+    """The fields of a file to read: those that are wanted, or all where pyarrow could mistake one name for another."""
+    wanted = sorted({at for at in place.values() if at is not None}) or [0]
+    names = [field.name for field in have]
+    clear = not any("." in name for name in names) and len(set(names)) == len(names)
+    return wanted if clear else list(range(len(have)))
+
+
 def _window(keep: pa.Array, start: int, rows: int) -> pa.Array:
     import pyarrow as pa
 
@@ -130,7 +147,7 @@ def footer(fs: pa_fs.FileSystem, path: str, where: str) -> tuple[pa.Schema, int]
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(fs.open_input_file(path), coerce_int96_timestamp_unit="us") as file:
+        with pq.ParquetFile(fs.open_input_file(path), **_STREAMED) as file:
             return file.schema_arrow, file.metadata.num_rows
     except (OSError, pa.ArrowException) as error:
         raise TableError(

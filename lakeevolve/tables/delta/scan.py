@@ -11,9 +11,9 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from uuid import UUID
+from uuid import UUID, uuid4
 
-from lakeevolve.errors import TableError, UnsupportedTable
+from lakeevolve.errors import TableError
 from lakeevolve.model import path as paths
 from lakeevolve.model.find import find_type
 from lakeevolve.model.schema import Schema
@@ -28,6 +28,7 @@ from lakeevolve.tables.delta.types import Struct, decimal_of, struct_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.fs as pa_fs
     from deltalake import DeltaTable
 
 
@@ -55,45 +56,58 @@ def read_table(table: DeltaTable, layout: Layout, condition: str | None = None) 
 _MAPPING: Final = "delta.columnMapping."
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Scratch:
-    """A log of its own in a temporary folder, whose files are those of a table; see :func:`scratch`."""
+    """A log of its own, whose files are those of a table; see :func:`scratch`."""
 
-    folder: Path
+    address: Address
+    fs: pa_fs.FileSystem
+    folder: str
 
     def open(self) -> DeltaTable:
-        from deltalake import DeltaTable
-
-        with guard(str(self.folder), "the scratch log cannot be opened"):
-            return DeltaTable(str(self.folder))
+        local = self.address.local
+        return self.address.open_other(self.folder if local is not None else f"{self.address.root}{self.folder}")
 
     def close(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if self.address.local is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            return
+        self.fs.delete_file(_first(self.folder))
 
 
-def scratch(address: Address, protocol: Protocol, metadata: Metadata, adds: Iterable[Add]) -> Scratch:
+def scratch(
+    address: Address, fs: pa_fs.FileSystem, protocol: Protocol, metadata: Metadata, adds: Iterable[Add]
+) -> Scratch:
     """A table that nobody sees: the given schema over files that stay where they are.
 
-    Raises ``UnsupportedTable`` for a table that is not on a local disk.
+    On a local disk it lies in a temporary folder; in an object store beneath the table, where delta-rs and Spark look
+    for no data (the name begins with ``_``), since a store may hold files of its own bucket alone.
     """
-    if address.local is None:
-        raise UnsupportedTable(
-            "a table in an object store cannot be read file by file",
-            where=address.uri,
-            hint="read it whole, or work on a local copy",
-        )
-    folder = Path(tempfile.mkdtemp(prefix="lakeevolve-"))
-    made = Scratch(folder)
+    lines = (json.dumps(a, separators=(",", ":")) for a in _actions(address, protocol, metadata, adds))
+    text = "\n".join(lines) + "\n"
+    if address.local is not None:
+        made = Scratch(address, fs, tempfile.mkdtemp(prefix="lakeevolve-"))
+        try:
+            log = Path(made.folder) / "_delta_log"
+            log.mkdir()
+            Path(_first(made.folder)).write_text(text)
+        except BaseException:
+            made.close()
+            raise
+        return made
+    made = Scratch(address, fs, f"_lakeevolve/scratch/{uuid4().hex}")
     try:
-        log = folder / "_delta_log"
-        log.mkdir()
-        with (log / f"{0:020d}.json").open("w") as stream:
-            for action in _actions(address, protocol, metadata, adds):
-                stream.write(json.dumps(action, separators=(",", ":")) + "\n")
-    except BaseException:
-        made.close()
-        raise
+        with fs.open_output_stream(_first(made.folder)) as stream:
+            stream.write(text.encode())
+    except OSError as error:
+        raise TableError(
+            "nothing can be written beneath the table", where=address.uri, hint="check the permissions of the store"
+        ) from error
     return made
+
+
+def _first(folder: str) -> str:
+    return f"{folder}/_delta_log/{0:020d}.json"
 
 
 def _actions(address: Address, protocol: Protocol, metadata: Metadata, adds: Iterable[Add]) -> Iterator[dict[str, Any]]:

@@ -69,7 +69,7 @@ class DeltaStaged:
                 "no file stays as it is when a Delta table is rewritten", where=file.path, hint="read the whole table"
             )
         adds = [add for add in self.live if relative(add.path, self.address.uri) == file.path]
-        alone = scratch(self.address, self.protocol, self.metadata, adds)
+        alone = scratch(self.address, self.fs, self.protocol, self.metadata, adds)
         try:
             yield from read_table(alone.open(), self.layout(), condition)
         finally:
@@ -91,7 +91,7 @@ class DeltaStaged:
         """The whole table as it would be after the commit."""
         if self.whole is None:
             adds = self.adds if self.alteration is None else self.live
-            self.whole = scratch(self.address, self.protocol, self.metadata, adds)
+            self.whole = scratch(self.address, self.fs, self.protocol, self.metadata, adds)
         return self.whole.open()
 
     def abandon(self) -> tuple[str, ...]:
@@ -178,9 +178,8 @@ def _check_conditions(staged: DeltaStaged, snapshot: Snapshot) -> None:
         return
     try:
         after = staged.table()
-        before = scratch(
-            staged.address, snapshot.protocol, snapshot.metadata, [live.add for live in snapshot.files.values()]
-        )
+        live = [found.add for found in snapshot.files.values()]
+        before = scratch(staged.address, staged.fs, snapshot.protocol, snapshot.metadata, live)
         try:
             old = before.open()
             for name, expression in rules:

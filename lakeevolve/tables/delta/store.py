@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote, urlparse
 
-from lakeevolve.errors import CommitConflict, LakeEvolveError, SourceError, TableError, TableNotFound, UnsupportedTable
+from lakeevolve.errors import (
+    CatalogUnavailable,
+    CommitConflict,
+    LakeEvolveError,
+    SourceError,
+    TableError,
+    TableNotFound,
+    UnsupportedTable,
+)
 
 if TYPE_CHECKING:
     import pyarrow.fs as pa_fs
@@ -18,6 +26,7 @@ if TYPE_CHECKING:
 
 _VERSION = re.compile(r"@v(\d+)\Z")
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_STORE = re.compile(r"Generic (S3|GCS|MicrosoftAzure|Azure|HTTP)\w* error")
 _FEATURES: Final = ("Unsupported", "not supported", "not yet supported", "Invalid protocol", "catalog-managed")
 _MISSING: Final = ("No files in log segment", "not a Delta table", "Not a Delta table", "No such file or directory")
 
@@ -46,23 +55,26 @@ class Address:
     def root(self) -> str:
         """The table's URL, with a slash at its end."""
         local = self.local
-        return f"file://{quote(str(local))}/" if local is not None else self.path.rstrip("/") + "/"
+        if local is not None:
+            return f"file://{quote(str(local))}/"
+        scheme, _, rest = self.path.partition("://")
+        return f"{scheme}://{quote(rest.rstrip('/'), safe='/%')}/"
 
     def open(self, version: int | None = None) -> DeltaTable:
         """A delta-rs handle, at the newest version if none is given."""
-        from deltalake import DeltaTable
-
         local = self.local
         if local is not None and not local.is_dir():
             raise TableNotFound(
                 "there is no such folder", where=self.uri, hint="check the path: delta:PATH, with @vN for a version"
             )
+        return self.open_other(str(local) if local is not None else self.path, version)
+
+    def open_other(self, path: str, version: int | None = None) -> DeltaTable:
+        """A delta-rs handle of another table in the same store."""
+        from deltalake import DeltaTable
+
         with guard(self.uri):
-            return DeltaTable(
-                str(local) if local is not None else self.path,
-                version=version,
-                storage_options=dict(self.options) or None,
-            )
+            return DeltaTable(path, version=version, storage_options=dict(self.options) or None)
 
     def files(self, handle: DeltaTable) -> pa_fs.FileSystem:
         """A file system whose root is the table."""
@@ -71,9 +83,9 @@ class Address:
         local = self.local
         if local is not None:
             return pa_fs.SubTreeFileSystem(str(local), pa_fs.LocalFileSystem())
-        from deltalake.fs import DeltaStorageHandler
+        from lakeevolve.tables.delta.objects import ObjectStore
 
-        return pa_fs.PyFileSystem(DeltaStorageHandler.from_table(handle._table, dict(self.options) or None))
+        return pa_fs.PyFileSystem(ObjectStore.from_table(handle._table, dict(self.options) or None))
 
 
 def parse_address(path: str, options: Mapping[str, str] | None = None) -> Address:
@@ -127,6 +139,10 @@ def _translated(error: Exception, where: str, doing: str) -> SourceError | Table
         )
     if any(mark in text for mark in _MISSING):
         return TableNotFound(f"{doing}: there is no such table or version", where=where, hint="check path and version")
+    if _STORE.search(text):
+        return CatalogUnavailable(
+            f"{doing}: the store did not answer as it should", where=where, hint="check bucket, credentials and network"
+        )
     if "Kernel error" in text or "delta log" in text:
         return TableError(f"{doing}: {_short(text)}", where=where, hint="repair the table's log")
     name = type(error).__name__

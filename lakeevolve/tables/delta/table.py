@@ -116,11 +116,21 @@ class Table:
         if file is None:
             yield from read_table(self._handle, layout, condition)
             return
-        alone = scratch(self.address, self._snapshot.protocol, self._snapshot.metadata, [self._add(file)])
+        alone = scratch(self.address, self._fs, self._snapshot.protocol, self._snapshot.metadata, [self._add(file)])
         try:
             yield from read_table(alone.open(), layout, condition)
         finally:
             alone.close()
+
+    def column(self, file: DataFile, name: str, hint: Schema | None = None) -> Iterator[pa.Array]:
+        """One top-level column of a file's live rows, as :meth:`raw` gives it; nothing where its version has none."""
+        features.refuse_unreadable(self._snapshot.protocol, self.uri)
+        layout, add = self._layout(self._view(hint), file.version), self._add(file)
+        field = layout.record.field(name)
+        if field is not None:
+            alone = replace(layout, record=replace(layout.record, fields=(field,)), foreign=())
+            for batch in read_file(self._fs, file.path, alone, add.partition, self._keep(add)):
+                yield batch.column(0)
 
     def _view(self, hint: Schema | None) -> View:
         key = None if hint is None else hint.digest
@@ -181,7 +191,7 @@ class Table:
 
         if not add.vector:
             return None
-        alone = scratch(self.address, self._snapshot.protocol, self._snapshot.metadata, [add])
+        alone = scratch(self.address, self._fs, self._snapshot.protocol, self._snapshot.metadata, [add])
         try:
             with guard(self.uri, "a deletion vector cannot be read"):
                 found = pa.RecordBatchReader.from_stream(alone.open().deletion_vectors()).read_all()
