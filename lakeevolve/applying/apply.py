@@ -20,6 +20,7 @@ from lakeevolve.errors import (
     PlanError,
     ReplayMismatch,
     StalePlan,
+    ValueMismatch,
 )
 from lakeevolve.planning.plan import Plan, load_plan
 from lakeevolve.planning.stale import differs
@@ -256,12 +257,24 @@ class _Run:
         )
 
     def _check_data(self, files: tuple[DataFile, ...]) -> None:
-        checked = [(change, step.precondition) for step in self.plan.steps for change in step.changes if step.precondition]
+        checked = [
+            (change, step.precondition)
+            for step in self.plan.steps
+            if step.precondition
+            for change in step.changes or (None,)
+        ]
         if not checked:
             return
-        self.progress("check", 0, len(files))
-        broken = check_preconditions(self.table, checked, files, hint=self.plan.target)
-        self.progress("check", len(files), len(files))
+        broken = check_preconditions(
+            self.table,
+            checked,
+            files,
+            target=self.plan.target,
+            hint=self.plan.target,
+            renames=self.plan.renames,
+            fills=self.plan.fills,
+            progress=lambda done, of: self.progress("check", done, of),
+        )
         if broken:
             raise PlanBlocked(
                 f"the data does not allow {len(broken)} of the plan's steps; the first: {broken[0].message}",
@@ -277,9 +290,17 @@ class _Run:
         chain = (*versions, after)
 
         def convert(file: DataFile) -> Iterator[pa.RecordBatch]:
-            run = fold(chain, file.version, after.number)
+            run, row = fold(chain, file.version, after.number), 0
             for batch in self.table.raw(file, hint=self.plan.target):
-                yield run(batch)
+                try:
+                    yield run(batch, row_offset=row)
+                except ValueMismatch as error:
+                    raise PlanBlocked(
+                        f"the data does not allow the plan: {error.what}",
+                        where=f"{file.path}, row {error.row}, {error.path or 'the root'}",
+                        hint="mend the row, or keep the type; the table is as it was",
+                    ) from error
+                row += batch.num_rows
 
         done = 0
 

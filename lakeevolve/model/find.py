@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from lakeevolve.model import path as paths
 from lakeevolve.model.types import (
     Array,
     AvroType,
+    Enum,
     Field,
     Map,
     NamedRef,
@@ -78,3 +81,23 @@ def _walk(root: AvroType, segments: tuple[str, ...]) -> Field | AvroType | None:
             return None
         here = found
     return here
+
+
+def enums(root: AvroType, path: str = "") -> Iterator[tuple[str, Enum]]:
+    """Every place where an enum stands, with the enum; nothing beneath a recursive use."""
+    match root:
+        case Enum():
+            yield path, root
+        case Record():
+            for field in root.fields:
+                yield from enums(field.type, paths.child(path, field.name))
+        case Array():
+            yield from enums(root.items, paths.items(path))
+        case Map():
+            yield from enums(root.values, paths.values(path))
+        case Union():
+            if root.optional:
+                yield from enums(root.values[0], path)
+            else:
+                for name, branch in zip(branch_names(root), root.values, strict=True):
+                    yield from enums(branch, paths.branch(path, name))

@@ -12,6 +12,7 @@ from lakeevolve.errors import PlanError
 from lakeevolve.model import path as paths
 from lakeevolve.model.change import Change
 from lakeevolve.model.diff import diff
+from lakeevolve.model.find import enums
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import Record
 from lakeevolve.planning.plan import Estimate, Plan, Step, fills_of, renames_of
@@ -104,6 +105,8 @@ def plan(
     routed = _route(live, delta.changes, base, wanted, fills, routes or {})
     files = live.files(hint=wanted)
     steps = _steps(live, routed, files)
+    if steps and versions[-1].derived:
+        steps = (*_adopted(base), *steps)
     steps += _unresolved(base, wanted, steps, renames_of(delta.changes), fills)
     state = live.state
     return Plan(
@@ -185,6 +188,22 @@ def _steps(table: Table, routed: Sequence[tuple[Change, Capability]], files: Seq
             )
         )
     return tuple(steps)
+
+
+def _adopted(base: Schema) -> tuple[Step, ...]:
+    """What a table that no marker describes is taken for, and its rows have to confirm."""
+    places = [path for path, _ in enums(base.root)]
+    if not places:
+        return ()
+    step = Step(
+        id="a1",
+        route="metadata",
+        via="adopt",
+        changes=(),
+        reason="the table says text only, and the schema an enum, at " + ", ".join(places),
+        precondition="symbols-known",
+    )
+    return (step,)
 
 
 def _total(table: Table, routed: Sequence[tuple[Change, Capability]], files: Sequence[DataFile]) -> Estimate:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from lakeevolve.errors import PlanError, ResolutionError, TableError, ValueMisma
 from lakeevolve.model import path as paths
 from lakeevolve.model import types as avro
 from lakeevolve.model.change import Change, DropBranch, DropSymbol
+from lakeevolve.model.find import enums
 from lakeevolve.model.schema import Schema
 from lakeevolve.replay import canonical
 from lakeevolve.replay.compare import owners
@@ -37,7 +38,7 @@ class Broken:
     (zero-based among the file's live rows) are the first of them.
     """
 
-    change: Change
+    change: Change | None
     precondition: Precondition
     path: str
     rows: int
@@ -56,6 +57,8 @@ class Broken:
                 return f"{where} holds the symbol {symbol} in {counted}"
             case "branch-unused":
                 return f"{where} holds the branch {_branch_name(self.change)} in {counted}"
+            case "symbols-known":
+                return f"{where} holds a text that is no symbol of its enum in {counted}"
             case "resolves":
                 return f"{where} holds a value that does not resolve in {counted}"
 
@@ -66,7 +69,7 @@ class Broken:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "change": type(self.change).__name__,
+            "change": None if self.change is None else type(self.change).__name__,
             "precondition": self.precondition,
             "path": self.path,
             "rows": self.rows,
@@ -77,7 +80,7 @@ class Broken:
 
 @dataclass(slots=True)
 class _Check:
-    change: Change
+    change: Change | None
     precondition: Precondition
     path: str
     mask: Callable[[pa.RecordBatch, int], pa.Array]
@@ -87,7 +90,7 @@ class _Check:
 
 def check_preconditions(
     table: Table,
-    checks: Sequence[tuple[Change, Precondition]],
+    checks: Sequence[tuple[Change | None, Precondition]],
     files: Sequence[DataFile] | None = None,
     *,
     target: Schema | None = None,
@@ -103,7 +106,8 @@ def check_preconditions(
     table:
         The table as it is.
     checks:
-        Changes with their preconditions. Their paths are those of *target*.
+        Changes with their preconditions. Their paths are those of *target*. ``symbols-known`` has no change: it asks
+        of every enum that the table's own schema only says to be text whether its rows hold symbols alone.
     files:
         The live files; by default those that the table lists now.
     target:
@@ -138,7 +142,9 @@ def check_preconditions(
     base = folds.newest.schema
     goal = target or hint or base
     resolution = resolve(base, goal, renames=renames or {}, fills=fills or {})
-    found = [_check(change, precondition, base, resolution) for change, precondition in checks]
+    found = [
+        check for change, precondition in checks for check in _checks(change, precondition, base, resolution)
+    ]
     if not found:
         return ()
     job = Job(folds, lambda file: table.raw(file, hint), table.read, RAW_READER, True, table.foreign)
@@ -169,6 +175,27 @@ def _take(check: _Check, batch: pa.RecordBatch, file: str, offset: int) -> None:
         check.rows += len(rows)
         if check.first is None:
             check.first = (file, offset + rows[0].as_py())
+
+
+def _checks(
+    change: Change | None, precondition: Precondition, base: Schema, resolution: Resolution
+) -> Iterator[_Check]:
+    if change is not None:
+        yield _check(change, precondition, base, resolution)
+        return
+    for path, enum in enums(base.root):
+        yield _Check(None, precondition, path, _unknown_symbols(path, enum, base))
+
+
+def _unknown_symbols(path: str, enum: avro.Enum, base: Schema) -> Callable[[pa.RecordBatch, int], pa.Array]:
+    symbols = pa.array(enum.symbols, pa.string())
+
+    def mask(batch: pa.RecordBatch, _offset: int) -> pa.Array:
+        rows, values = reach(batch, path, base)
+        unknown = pc.and_(values.is_valid(), pc.invert(pc.is_in(values, value_set=symbols)))
+        return pc.unique(rows.filter(unknown))
+
+    return mask
 
 
 def _check(change: Change, precondition: Precondition, base: Schema, resolution: Resolution) -> _Check:

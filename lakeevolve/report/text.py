@@ -87,7 +87,10 @@ def plan_text(plan: Plan) -> str:
         return "\n".join([head, "no changes: the table already has this schema", *findings_text(plan.findings)])
     lines = [head, _summary(plan), ""]
     for step in plan.steps:
-        lines += _step_text(step)
+        lines += _step_text(step, plan.total)
+    noticed = dict.fromkeys(reader for step in plan.steps for reader in step.readers)
+    if noticed:
+        lines += ["", "readers will notice", *(f"  {reader}" for reader in noticed)]
     if plan.findings:
         lines += ["", f"findings ({plan.mode})", *(f"  {line}" for line in findings_text(plan.findings))]
     if plan.rollout:
@@ -115,20 +118,16 @@ def _summary(plan: Plan) -> str:
     return " · ".join(parts)
 
 
-def _step_text(step: Step) -> list[str]:
+def _step_text(step: Step, total: Estimate) -> list[str]:
     lines = []
     for change in step.changes:
         mark = "!" if step.irreversible else " "
         lines.append(f"{mark} {sign(change)} {step.route:<9} {describe_change(change)}")
-    if not step.changes:
-        lines.append(f"  x {step.route:<9}")
-    lines.append(f"      {step.reason}")
-    if step.estimate.files:
+    lines += [f"      {step.reason}"] if step.changes else [f"  = {step.route:<9} {step.reason}"]
+    if step.estimate.files and step.estimate != total:
         lines.append(f"      touches {_cost(step.estimate)}")
     if step.precondition:
         lines.append(f"      checked against the live rows first: {step.precondition}")
-    for reader in step.readers:
-        lines.append(f"      readers: {reader}")
     return lines
 
 

@@ -26,7 +26,7 @@ Fill = Literal["default", "null"]
 Permit = Literal["rewrite", "backfill", "drop", "protocol-upgrade"]
 
 #: What has to be true of the live rows before a step may run, checked by lakeevolve against the raw files.
-Precondition = Literal["no-nulls", "symbol-unused", "branch-unused", "resolves"]
+Precondition = Literal["no-nulls", "symbol-unused", "branch-unused", "resolves", "symbols-known"]
 
 
 @dataclass(frozen=True, slots=True)

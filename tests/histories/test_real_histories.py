@@ -87,17 +87,27 @@ def walk(history: list[tuple[int, Schema]], lake: Any, rows: Rows) -> Walk:
     return done
 
 
-#: history -> numbers of the versions that a walk cannot reach, because Avro itself cannot resolve the step.
-WALKS: dict[str, set[int]] = {
-    "gobblin_DagActionStoreChangeEvent": set(),
+@dataclass(frozen=True)
+class Expected:
+    """From which version a table starts, and what the walk then meets: the versions with suspected renames, and those
+    that the table cannot take, each with a part of the reason."""
+
+    first: int
+    suspected: frozenset[int] = frozenset()
+    refused: dict[int, str] = field(default_factory=dict)
+
+
+WALKS: dict[str, Expected] = {
+    "gobblin_GaaSObservabilityEventExperimental": Expected(1),
 }
 
 
 @pytest.mark.parametrize("name", WALKS)
 def test_a_table_follows_its_real_history(name: str, lake: Any, rows: Rows) -> None:
-    history = list(versions(name))
-    done = walk(history, lake, rows)
-    assert set(done.refused) == WALKS[name]
+    expected = WALKS[name]
+    done = walk([(number, schema) for number, schema in versions(name) if number >= expected.first], lake, rows)
     assert done.applied
-    for reasons in done.refused.values():
-        assert all(reasons)
+    assert set(done.suspected) == expected.suspected
+    assert set(done.refused) == set(expected.refused)
+    for number, reason in expected.refused.items():
+        assert any(reason in said for said in done.refused[number]), done.refused[number]
