@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from lakeevolve import sources
@@ -16,7 +17,11 @@ from lakeevolve.model.find import enums
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import Record
 from lakeevolve.planning.plan import Estimate, Plan, Step, fills_of, renames_of
+from lakeevolve.rules.findings import Finding
 from lakeevolve.rules.modes import check
+from lakeevolve.rules.policy import Policy, weigh
+from lakeevolve.rules.route import of_change
+from lakeevolve.rules.table import fit_for_table
 from lakeevolve.tables import open_table
 from lakeevolve.tables.base import Capability, DataFile, Fill, Table
 
@@ -37,7 +42,7 @@ def plan(
     mode: str = "BACKWARD",
     old_rows: str | Mapping[str, str] = "default",
     contracts: Sequence[Any] = (),
-    policy: Any = None,
+    policy: Policy | None = None,
     routes: Mapping[str, str] | None = None,
     *,
     renames: Any = (),
@@ -97,7 +102,6 @@ def plan(
         wanted,
         [version.schema for version in versions],
         mode,
-        policy=policy,
         subject=live.uri,
         renames=renames,
         not_renames=not_renames,
@@ -108,6 +112,8 @@ def plan(
     if steps and versions[-1].derived:
         steps = (*_adopted(base), *steps)
     steps += _unresolved(base, wanted, steps, renames_of(delta.changes), fills)
+    found = [*report.findings, *_fit(wanted, live), *_routes(steps, live.uri)]
+    rules = policy or Policy()
     state = live.state
     return Plan(
         table={"uri": live.uri, "format": live.format, "id": state.id},
@@ -119,9 +125,10 @@ def plan(
         mode=report.mode,
         old_rows=old_rows if isinstance(old_rows, str) else dict(old_rows),
         steps=steps,
-        findings=report.findings,
+        # Where a schema file lies is no part of what is approved, and differs from machine to machine.
+        findings=tuple(replace(finding, file=None, line=None) for finding in weigh(found, rules)),
         rollout=report.rollout,
-        fail_on=report.fail_on,
+        fail_on=rules.fail_on,
         total=_total(live, routed, files),
     )
 
@@ -188,6 +195,19 @@ def _steps(table: Table, routed: Sequence[tuple[Change, Capability]], files: Seq
             )
         )
     return tuple(steps)
+
+
+def _fit(wanted: Schema, table: Table) -> tuple[Finding, ...]:
+    return fit_for_table(wanted, None if table.format == "parquet" else table.format, subject=table.uri)
+
+
+def _routes(steps: Sequence[Step], uri: str) -> Iterator[Finding]:
+    """What the routes give to say beside the steps: what is refused, needs Spark, or depends on the rows."""
+    for step in steps:
+        for change in step.changes:
+            yield from of_change(
+                change, route=step.route, reason=step.reason, precondition=step.precondition, subject=uri
+            )
 
 
 def _adopted(base: Schema) -> tuple[Step, ...]:

@@ -72,7 +72,7 @@ def findings_text(findings: Iterable[Finding]) -> list[str]:
     lines = []
     for found in findings:
         label = "waived" if found.waived else found.severity
-        moved = f" ({found.from_} -> {found.to})" if found.from_ or found.to else ""
+        moved = "" if found.from_ == found.to else f" ({found.from_ or 'nothing'} -> {found.to or 'nothing'})"
         lines.append(f"{label:<8} {found.rule} {found.path or '$'}: {found.message}{moved}")
         if found.breaks:
             lines.append(f"         breaks: {found.breaks}")
@@ -91,8 +91,10 @@ def plan_text(plan: Plan) -> str:
     noticed = dict.fromkeys(reader for step in plan.steps for reader in step.readers)
     if noticed:
         lines += ["", "readers will notice", *(f"  {reader}" for reader in noticed)]
-    if plan.findings:
-        lines += ["", f"findings ({plan.mode})", *(f"  {line}" for line in findings_text(plan.findings))]
+    # What a route has to say stands at its step already.
+    findings = [finding for finding in plan.findings if not finding.rule.startswith("ROUTE-")]
+    if findings:
+        lines += ["", f"findings ({plan.mode})", *(f"  {line}" for line in findings_text(findings))]
     if plan.rollout:
         lines += ["", "rollout: " + "; ".join(plan.rollout)]
     if plan.refused:

@@ -170,7 +170,8 @@ class MarkerEntry:
 class Staged(Protocol):
     """An evolution that is prepared down to the last byte and not committed."""
 
-    files: Sequence[StagedFile]
+    @property
+    def files(self) -> Sequence[StagedFile]: ...
 
     def raw(self, file: StagedFile) -> Iterator[pa.RecordBatch]:
         """The rows of a staged file as pyarrow alone reads them, in the canonical layout of the target."""

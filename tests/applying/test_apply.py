@@ -324,9 +324,9 @@ def test_one_changed_value_in_a_rewritten_file_is_found_with_file_row_and_path(
     assert "987654" not in said
     assert main(["verify", orders, "--full", "--format", "json"]) == 5
     record = json.loads(capsys.readouterr().out)
-    assert [(Path(m["file"]).name, m["row"], m["path"]) for m in record["mismatches"]] == [
-        (Path(file.path).name, 7, path)
-    ]
+    # Delta's log knows the size of each file, so there a changed one is told by that as well.
+    found = [(Path(m["file"]).name, m["row"], m["path"]) for m in record["mismatches"] if m["row"] is not None]
+    assert found == [(Path(file.path).name, 7, path)]
 
 
 def test_foreign_columns_are_never_in_a_diff_and_survive_a_rewrite(lake: Any, rows: Rows) -> None:
