@@ -13,6 +13,7 @@ from lakeevolve.avro.resolution import Resolution, resolve
 from lakeevolve.errors import ValueMismatch
 from lakeevolve.model.schema import Schema
 from lakeevolve.replay.compare import Mismatch
+from lakeevolve.tables.base import Version
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,14 @@ def prepare(contracts: Iterable[Any], schema: Schema) -> tuple[Consumer, ...]:
         name = getattr(contract, "name", None) or getattr(contract, "contract", None) or str(contract)
         found.append(Consumer(str(name), resolution, names))
     return tuple(found)
+
+
+def of_versions(versions: Iterable[Version], schema: Schema) -> tuple[Consumer, ...]:
+    """The readers of older versions as consumers of rows of *schema*: the forward direction."""
+    names = tuple(arrow_schema(schema, strict=False).names)
+    return tuple(
+        Consumer(f"version {version.number}", resolve(schema, version.schema), names) for version in versions
+    )
 
 
 def refused(found: Sequence[Consumer]) -> list[Mismatch]:

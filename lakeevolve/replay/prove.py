@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from lakeevolve.engines.local import LocalEngine
 from lakeevolve.model.schema import Schema
-from lakeevolve.replay import canonical, digests, faults, predicates, rewrites
+from lakeevolve.replay import canonical, consumers, digests, faults, predicates, rewrites
 from lakeevolve.replay.checking import Checked, check_file, check_multiset
 from lakeevolve.replay.compare import Mismatch
 from lakeevolve.replay.digests import Sum
@@ -46,6 +46,8 @@ def prove_staged(
     versions: Sequence[Version],
     files: Sequence[DataFile] | None = None,
     *,
+    protects: Sequence[Version] = (),
+    contracts: Sequence[Any] = (),
     hint: Schema | None = None,
     engine: Any = None,
     progress: Progress | None = None,
@@ -66,6 +68,11 @@ def prove_staged(
         The table's versions with the new one as the last.
     files:
         The live files; by default those that the table lists now.
+    protects:
+        Older versions whose readers have to be able to read every row as it will be (the versions that a mode with a
+        forward direction protects).
+    contracts:
+        Consumers whose reader schemas every row has to resolve to.
     hint:
         The schema that columns of a table without a marker take their Avro types from; by default the target.
     engine:
@@ -85,7 +92,11 @@ def prove_staged(
     """
     given = evolution.target if hint is None else hint
     live = table.files(hint=given) if files is None else tuple(files)
-    return _Proof(table, staged, evolution, Folds(versions), live, given, engine or LocalEngine(), progress).run()
+    folds = Folds(versions)
+    proof = _Proof(table, staged, evolution, folds, live, given, engine or LocalEngine(), progress)
+    old = consumers.of_versions(protects, folds.newest.schema)
+    proof.asks((*old, *consumers.prepare(contracts, folds.newest.schema)))
+    return proof.run()
 
 
 class _Proof:
@@ -124,6 +135,11 @@ class _Proof:
         self.evidence: list[FileEvidence] = []
         self.asked: list[dict[str, Any]] = []
 
+    def asks(self, readers: tuple[consumers.Consumer, ...]) -> None:
+        """Have every row read by these consumers too."""
+        self.job = replace(self.job, consumers=readers)
+        self.note(consumers.refused(readers))
+
     def note(self, found: Sequence[Mismatch], count: int | None = None) -> None:
         self.mismatches += found
         self.mismatched += len(found) if count is None else count
@@ -156,6 +172,7 @@ class _Proof:
                 found,
                 readers=[self._verdict()],
                 predicates=self.asked,
+                consumers=[one.verdict({m.reader for m in self.mismatches}) for one in self.job.consumers],
                 oracle={"staged": True},
             ),
             self.mismatched,
@@ -253,5 +270,6 @@ class _Proof:
 
     def _verdict(self) -> Mapping[str, Any]:
         name, distribution = OWN_READER[self.table.format]
-        verdict = "differs" if self.mismatched else "reader-fault" if self.reader_faults else "equal"
+        differs = any(m.reader in (name, RAW_READER) for m in self.mismatches)
+        verdict = "differs" if differs else "reader-fault" if self.reader_faults else "equal"
         return {"name": name, "version": installed(distribution), "verdict": verdict}

@@ -22,6 +22,7 @@ from lakeevolve.replay.fold import Folds
 from lakeevolve.replay.readers import Reader, open_reader
 from lakeevolve.replay.result import OWN_READER, ReplayResult, make_evidence, named
 from lakeevolve.replay.sides import (
+    RAW_READER,
     Batches,
     Expected,
     Job,
@@ -207,7 +208,6 @@ class _Run:
         self.consumers = consumers.prepare(contracts, self.folds.newest.schema)
         self.note(consumers.refused(self.consumers))
         self.job = replace(self.job, asked=early, wanted=missing, consumers=self.consumers)
-        before = self.mismatched
         at_once = self.whole and not self.table.ordered
         self._files(compare=not at_once)
         readable = all(one.readable for one in self.checked)
@@ -216,13 +216,13 @@ class _Run:
                 readable = self._all_at_once()
             if not readable:
                 self._one_by_one()
-        clean = self._clean(before)
+        clean = self._clean()
         self._filters(early, [one for one in self.checked if one.file.path in clean])
         late = self._late(missing, clean)
         if late:
             self._filters(*late)
         name, distribution = OWN_READER[self.table.format]
-        self._verdict(name, installed(distribution), before)
+        self._verdict(name, installed(distribution))
 
     def _wanted(self, columns: Literal["changed", "all"]) -> dict[str, AvroType]:
         newest = self.folds.newest
@@ -303,11 +303,11 @@ class _Run:
 
     # --- filters
 
-    def _clean(self, before: int) -> set[str]:
+    def _clean(self) -> set[str]:
         """The files whose rows read right. What reads wrong unfiltered does so under any filter, and is said once."""
-        if self.mismatched == before:
+        dirty = {m.file for m in self.mismatches if m.reader in (self.job.reader, RAW_READER)}
+        if not dirty:
             return {file.path for file in self.files}
-        dirty = {m.file for m in self.mismatches}
         clean = set() if None in dirty else {one.file.path for one in self.checked if one.readable} - dirty
         self.notes.append(f"filters were judged on the {len(clean)} files whose rows read right")
         return {path for path in clean if path is not None}
@@ -371,19 +371,18 @@ class _Run:
 
     def second_readers(self) -> None:
         for other in self.others:
-            before = self.mismatched
             if not self.whole or not all(one.readable for one in self.checked):
                 self.notes.append(f"{other.name} was not asked: it reads whole tables, and files were left out")
                 continue
             read = functools.partial(_second, other, self.folds)
             job = replace(self.job, read=read, reader=other.name, ordered=False)
             self.note(self._unfiltered(job))
-            self._verdict(other.name, other.version, before)
+            self._verdict(other.name, other.version)
 
-    def _verdict(self, name: str, version: str | None, before: int) -> None:
-        verdict = "equal" if self.mismatched == before else "differs"
-        if verdict == "equal" and any(fault.reader == name for fault in self.reader_faults):
-            verdict = "reader-fault"
+    def _verdict(self, name: str, version: str | None) -> None:
+        differs = any(m.reader == name for m in self.mismatches)
+        excused = any(fault.reader == name for fault in self.reader_faults)
+        verdict = "differs" if differs else "reader-fault" if excused else "equal"
         self.verdicts.append({"name": name, "version": version, "verdict": verdict})
 
     def rewrites(self, evidence: Evidence | None) -> None:
