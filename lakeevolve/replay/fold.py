@@ -97,7 +97,25 @@ def fold(versions: Sequence[Version], start: int, end: int) -> Fold:
     ResolutionError
         Where a step between them has no resolution; ``ValueError`` for numbers that the versions do not hold.
     """
-    return Folds(versions)(start, end)
+    return _folds(tuple(_Same(version) for version in versions))(start, end)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Same:
+    """A version as a key: itself and no other. Versions hold mappings, so they cannot be hashed by value."""
+
+    version: Version
+
+    def __hash__(self) -> int:
+        return id(self.version)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.version is self.version
+
+
+@functools.lru_cache(maxsize=16)
+def _folds(versions: tuple[_Same, ...]) -> Folds:
+    return Folds([same.version for same in versions])
 
 
 class Folds:

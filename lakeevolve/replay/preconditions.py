@@ -264,7 +264,7 @@ def _in_branch(values: pa.Array, change: DropBranch, type_: avro.AvroType) -> pa
     raise PlanError(f"the union has no branch {name}", where=change.path, hint="plan again")
 
 
-def _branch_name(change: Change) -> str:
+def _branch_name(change: Change | None) -> str:
     if not isinstance(change, DropBranch):
         return ""
     if avro.is_null(change.branch):

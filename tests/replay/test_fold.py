@@ -154,6 +154,8 @@ def test_a_fold_is_composed_once(chain: Any) -> None:
     versions = chain([ID], [ID, {"name": "x", "type": "int", "default": 1}])
     run = Folds(versions)
     assert run(1) is run(1, 2)
+    assert fold(versions, 1, 2) is fold(tuple(versions), 1, 2)
+    assert fold(versions, 1, 2) is not fold(list(chain([ID], [ID])), 1, 2)
     with pytest.raises(ValueError, match="no versions 2 to 1"):
         run(2, 1)
 
