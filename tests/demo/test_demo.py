@@ -18,23 +18,25 @@ from lakeevolve.demo.build import OWN, build, claim
 from lakeevolve.demo.run import Demonstration, run
 from lakeevolve.errors import ConfigError, SourceNotFound
 
-ROWS = 400
+ROWS = 150
 
 
-@pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, Demonstration]:
-    """The demo over the first rows of each sample file: its folder, what it printed and what it returned."""
-    root = tmp_path_factory.mktemp("demo") / "lake"
-    output = io.StringIO()
-    with pytest.MonkeyPatch.context() as patch:
-        whole = samples.rows
-        patch.setattr(samples, "rows", lambda table, version: whole(table, version).slice(0, ROWS))
-        done = run(root, Console(file=output, width=120))
-    return root, output.getvalue(), done
+def test_the_demo_takes_both_tables_in_both_formats_through_three_versions_with_every_replay_equal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # One test, so that no second worker runs the demo again.
+    root, output, whole = tmp_path / "lake", io.StringIO(), samples.rows
+    monkeypatch.setattr(samples, "rows", lambda table, version: whole(table, version).slice(0, ROWS))
+    monkeypatch.delenv(VARIABLE, raising=False)
+    done = run(root, Console(file=output, width=120))
+    assert VARIABLE not in os.environ, "the demo leaves the environment as it was"
+
+    _every_replay_is_equal(done)
+    _plans_and_evidence_lie_where_the_demo_says(done, root, output.getvalue())
+    _the_refused_change_and_the_forgotten_alias_are_told(output.getvalue())
 
 
-def test_every_step_of_every_table_in_both_formats_replays_equal(told: tuple[Path, str, Demonstration]) -> None:
-    _, _, done = told
+def _every_replay_is_equal(done: Demonstration) -> None:
     steps = {(each.table.name, each.table.format, each.version) for each in done.outcomes}
     assert steps == {(t, f, v) for t in samples.TABLES for f in ("iceberg", "delta") for v in samples.EVOLVED}
     for each in done.outcomes:
@@ -45,15 +47,10 @@ def test_every_step_of_every_table_in_both_formats_replays_equal(told: tuple[Pat
     assert set(done.replays) == {each.table.uri for each in done.outcomes}
     assert all(replay.ok and replay.rows == 3 * ROWS for replay in done.replays.values())
     assert done.ok
-
-
-def test_the_plans_take_every_route_that_a_table_can_take_here(told: tuple[Path, str, Demonstration]) -> None:
-    _, _, done = told
     assert {step.route for each in done.outcomes for step in each.plan.steps} == {"metadata", "backfill", "rewrite"}
 
 
-def test_plans_and_evidence_lie_where_the_demo_says(told: tuple[Path, str, Demonstration]) -> None:
-    root, output, done = told
+def _plans_and_evidence_lie_where_the_demo_says(done: Demonstration, root: Path, output: str) -> None:
     assert f"plans: {root / 'plans'}" in output
     for each in done.outcomes:
         assert json.loads(each.saved.read_text(encoding="utf-8"))["digest"] == each.plan.digest
@@ -62,18 +59,13 @@ def test_plans_and_evidence_lie_where_the_demo_says(told: tuple[Path, str, Demon
         assert root / "state" in each.applied.evidence.parents
 
 
-def test_the_refused_change_and_the_forgotten_alias_are_told(told: tuple[Path, str, Demonstration]) -> None:
-    _, output, _ = told
-    refused = output[output.index("A change that no mode allows") :]
-    assert "weight_kg" in refused
-    assert "warehouse" in refused
-    forgotten = output[output.index("A rename whose alias was forgotten") :]
-    assert '"aliases": ["zip"]' in forgotten
-
-
-def test_the_demo_leaves_the_environment_as_it_was(told: tuple[Path, str, Demonstration]) -> None:
-    root, _, _ = told
-    assert os.environ.get(VARIABLE) != str(root / "state")
+def _the_refused_change_and_the_forgotten_alias_are_told(output: str) -> None:
+    refused = output.index("A change that no mode allows")
+    forgotten = output.index("A rename whose alias was forgotten")
+    assert refused < forgotten
+    assert "weight_kg" in output[refused:forgotten]
+    assert "warehouse" in output[refused:forgotten]
+    assert '"aliases": ["zip"]' in output[forgotten:]
 
 
 def test_a_folder_that_holds_something_else_is_refused_and_left_alone(tmp_path: Path) -> None:
