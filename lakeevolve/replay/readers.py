@@ -19,7 +19,7 @@ from lakeevolve.errors import ConfigError, TableError
 from lakeevolve.model.schema import Schema
 from lakeevolve.replay.evidence import installed
 from lakeevolve.tables.base import Table
-from lakeevolve.tables.layout import to_canonical
+from lakeevolve.tables.layout import to_canonical, to_layout
 
 _ROWS: Final = 65_536
 
@@ -40,8 +40,9 @@ class Reader:
 
         Raises ``TableError`` where the engine gives a column in a type that does not hold the schema's values.
         """
+        foreign = _foreign_types(self.table)
         for batch in self.scan(self.table):
-            yield _canonical(batch, schema, self.table.foreign, self.name)
+            yield _canonical(batch, schema, foreign, self.name)
 
 
 def open_reader(name: str, table: Table) -> Reader:
@@ -157,7 +158,16 @@ def _local(table: Table) -> str:
     return place
 
 
-def _canonical(batch: pa.RecordBatch, schema: Schema, foreign: tuple[str, ...], reader: str) -> pa.RecordBatch:
+def _foreign_types(table: Table) -> Mapping[str, pa.DataType]:
+    """The types that the foreign columns have in the table's own reader: no schema tells them."""
+    names = table.foreign
+    first = next((batch.schema for batch in table.read()), None) if names else None
+    return {} if first is None else {name: first.field(name).type for name in names if name in first.names}
+
+
+def _canonical(
+    batch: pa.RecordBatch, schema: Schema, foreign: Mapping[str, pa.DataType], reader: str
+) -> pa.RecordBatch:
     names, arrays = [], []
     for field in schema.fields:
         index = batch.schema.get_field_index(field.name)
@@ -165,9 +175,9 @@ def _canonical(batch: pa.RecordBatch, schema: Schema, foreign: tuple[str, ...], 
             raise TableError(f"{reader} gives no column of that name", where=field.name)
         names.append(field.name)
         arrays.append(to_canonical(batch.column(index), field.type))
-    for name in foreign:
+    for name, type_ in foreign.items():
         index = batch.schema.get_field_index(name)
         if index >= 0:
             names.append(name)
-            arrays.append(batch.column(index))
+            arrays.append(to_layout(batch.column(index), type_))
     return pa.RecordBatch.from_arrays(arrays, names=names)
