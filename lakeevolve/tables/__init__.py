@@ -20,7 +20,7 @@ FORMATS: Final = {
 }
 
 
-def open_table(uri: str, **options: Any) -> Table:
+def open_table(uri: str, /, **options: Any) -> Table:
     """Open a live table.
 
     Parameters

@@ -113,19 +113,17 @@ def append(uri: str, data: pa.Table, *, storage_options: Mapping[str, str] | Non
     from deltalake import write_deltalake
 
     address = parse_address(uri, storage_options)
-    table = Table(address)
     handle = address.open()
     with guard(address.uri):
         struct = parse_struct(handle.schema().to_json(), address.uri)
     unknown = [name for name in data.column_names if struct.column(name) is None]
     if unknown:
         raise TableError("the table has no such column", where=f"{address.uri}, {unknown[0]}", hint="evolve it first")
-    types = {f.name: f.type for f in table.schema.fields}
     schema = pa.schema([arrow_field(c) for c in struct.columns])
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in data.to_batches():
-            yield laid_out(batch, struct.columns, types, schema, address.uri)
+            yield laid_out(batch, struct.columns, schema, address.uri)
 
     reader = pa.RecordBatchReader.from_batches(schema, list(batches()))
     with guard(address.uri, "the rows cannot be appended"):

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from lakeevolve.errors import TableError, UnsupportedTable
-from lakeevolve.model.types import AvroType
 from lakeevolve.tables.base import DataFile, Evolution, Predicate, StagedFile
 from lakeevolve.tables.delta import features
 from lakeevolve.tables.delta.evolve import Alteration, Wanted
@@ -142,7 +141,6 @@ def rewrite(
         raise UnsupportedTable(
             "no column is left that is not a partition column", where=address.uri, hint="keep at least one column"
         )
-    types: dict[str, AvroType] = {f.name: f.type for f in evolution.target.fields}
     indexed = features.indexed_columns(metadata, INDEXED_COLUMNS)
     attempt = uuid.uuid4()
     made: list[StagedFile] = []
@@ -154,7 +152,7 @@ def rewrite(
             folder = posixpath.dirname(file.path)
             path = posixpath.join(folder, f"part-{number:05d}-{attempt}-c000.snappy.parquet")
             begun.append(path)
-            written = write_file(fs, path, columns, types, evolution.convert(file), indexed)
+            written = write_file(fs, path, columns, evolution.convert(file), indexed)
             if written is not None:
                 made.append(StagedFile(path, written.rows, written.bytes, (file.path,)))
                 now = int(time.time() * 1000)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lakeevolve.errors import TableError
 from lakeevolve.model import path as paths
-from lakeevolve.model.types import Array, AvroType, Fixed, Map, Record, Union, branch_names, without_null
 from lakeevolve.tables.delta.types import Column, DeltaType, ListOf, MapOf, Struct, arrow_field, decimal_of, requires
 
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ def write_file(
     fs: pa_fs.FileSystem,
     path: str,
     columns: Sequence[Column],
-    types: Mapping[str, AvroType],
     batches: Iterator[pa.RecordBatch],
     indexed: int = INDEXED_COLUMNS,
 ) -> Written | None:
@@ -53,8 +51,6 @@ def write_file(
         Where to write.
     columns:
         The columns of the file, in order.
-    types:
-        The Avro types of those columns that a schema owns.
     batches:
         The rows, in the canonical layout; their columns are found by name.
     indexed:
@@ -75,7 +71,7 @@ def write_file(
     rows = 0
     try:
         for batch in batches:
-            made = laid_out(batch, columns, types, schema, path)
+            made = laid_out(batch, columns, schema, path)
             statistics.add(made)
             held.append(made)
             rows += made.num_rows
@@ -95,9 +91,7 @@ def write_file(
     return Written(rows, fs.get_file_info(path).size, statistics.to_json())
 
 
-def laid_out(
-    batch: pa.RecordBatch, columns: Sequence[Column], types: Mapping[str, AvroType], schema: pa.Schema, where: str
-) -> pa.RecordBatch:
+def laid_out(batch: pa.RecordBatch, columns: Sequence[Column], schema: pa.Schema, where: str) -> pa.RecordBatch:
     """Rows in the canonical layout as the table's own Arrow types; a column that they lack is null."""
     import pyarrow as pa
 
@@ -110,7 +104,8 @@ def laid_out(
         here = paths.child("", column.name)
         if not pa.types.is_null(target.type):
             try:
-                array = to_layout(_uuids(array, types.get(column.name)), target.type)
+                marked = _marked_uuids(array.type, target.type)
+                array = to_layout(array if marked == array.type else to_layout(array, marked), target.type)
             except TableError as error:
                 inner = paths.parts(error.where) if error.where and error.where != "$" else ()
                 at = paths.join((column.name, *inner))
@@ -120,37 +115,21 @@ def laid_out(
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _uuids(array: pa.Array, type_: AvroType | None) -> pa.Array:
-    """The array with UUIDs of 16 bytes marked as such: Delta holds their text, and the bytes alone do not say it."""
+def _marked_uuids(source: pa.DataType, target: pa.DataType) -> pa.DataType:
+    """The source's type with UUIDs marked as such: 16 bytes in a column of text can be nothing else."""
     import pyarrow as pa
 
-    from lakeevolve.tables.layout import to_layout
-
-    if type_ is None or pa.types.is_null(array.type):
-        return array
-    marked = _uuid_type(array.type, type_)
-    return array if marked == array.type else to_layout(array, marked)
-
-
-def _uuid_type(arrow: pa.DataType, type_: AvroType) -> pa.DataType:
-    import pyarrow as pa
-
-    bare = without_null(type_)
-    match bare:
-        case Fixed() if bare.logical is not None and bare.logical.name == "uuid":
-            return pa.uuid()
-        case Array() if pa.types.is_list(arrow):
-            return pa.list_(arrow.value_field.with_type(_uuid_type(arrow.value_type, bare.items)))
-        case Map() if pa.types.is_map(arrow):
-            return pa.map_(arrow.key_field, arrow.item_field.with_type(_uuid_type(arrow.item_type, bare.values)))
-        case Record() | Union() if pa.types.is_struct(arrow):
-            below = (
-                {f.name: f.type for f in bare.fields}
-                if isinstance(bare, Record)
-                else dict(zip(branch_names(bare), bare.values, strict=True))
-            )
-            return pa.struct([f.with_type(_uuid_type(f.type, below[f.name])) if f.name in below else f for f in arrow])
-    return arrow
+    if source == pa.binary(16) and pa.types.is_string(target):
+        return pa.uuid()
+    if pa.types.is_list(source) and pa.types.is_list(target):
+        return pa.list_(source.value_field.with_type(_marked_uuids(source.value_type, target.value_type)))
+    if pa.types.is_map(source) and pa.types.is_map(target):
+        item = source.item_field.with_type(_marked_uuids(source.item_type, target.item_type))
+        return pa.map_(source.key_field, item)
+    if pa.types.is_struct(source) and pa.types.is_struct(target):
+        wanted = {f.name: f.type for f in target}
+        return pa.struct([f.with_type(_marked_uuids(f.type, wanted.get(f.name, f.type))) for f in source])
+    return source
 
 
 def _settled(array: pa.Array, type_: DeltaType, target: pa.DataType) -> pa.Array:

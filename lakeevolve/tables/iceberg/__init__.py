@@ -11,7 +11,7 @@ from lakeevolve.tables.iceberg.table import IcebergHandle
 __all__ = ["IcebergHandle", "append", "create_table", "open_table"]
 
 
-def open_table(uri: str, **options: Any) -> IcebergHandle:
+def open_table(uri: str, /, **options: Any) -> IcebergHandle:
     """Open an Iceberg table.
 
     Parameters

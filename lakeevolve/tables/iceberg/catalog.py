@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyiceberg import exceptions as theirs
-from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog import Catalog, list_catalogs, load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table as IcebergTable
 from sqlalchemy.exc import SQLAlchemyError
@@ -40,11 +40,13 @@ class Location:
     snapshot: int | None
 
     @property
-    def folder(self) -> Path | None:
-        """The embedded catalog's folder, or None where ``catalog`` is a configured name."""
-        plain = "/" not in self.catalog and not self.catalog.startswith((".", "~"))
-        folder = Path(self.catalog).expanduser()
-        return None if plain and not folder.is_dir() else folder
+    def folder(self) -> Path:
+        return Path(self.catalog).expanduser()
+
+    @property
+    def plain(self) -> bool:
+        """Whether ``catalog`` may be a name as well as a folder."""
+        return "/" not in self.catalog and not self.catalog.startswith((".", "~"))
 
 
 def parse_uri(uri: str) -> Location:
@@ -63,15 +65,16 @@ def parse_uri(uri: str) -> Location:
 def open_catalog(location: Location, options: Mapping[str, Any], *, create: bool = False) -> Catalog:
     """The catalog that a URI names; *create* makes a missing embedded one."""
     folder = location.folder
-    if folder is None:
-        return _configured(location, options)
-    file = folder / CATALOG_FILE
-    if not file.is_file() and not create:
-        raise TableNotFound(
-            f"the folder {location.catalog} is no embedded catalog: it holds no {CATALOG_FILE}",
-            where=location.uri,
-            hint=f"write {_FORM}, where CATALOG is a folder with a {CATALOG_FILE} or a name in .pyiceberg.yaml",
-        )
+    if not (folder / CATALOG_FILE).is_file():
+        named = location.catalog in list_catalogs() or any(key in options for key in ("type", "uri", "py-catalog-impl"))
+        if location.plain and (named or not (create or folder.is_dir())):
+            return _configured(location, options)
+        if not create:
+            raise TableNotFound(
+                f"the folder {location.catalog} is no embedded catalog: it holds no {CATALOG_FILE}",
+                where=location.uri,
+                hint=f"write {_FORM}, where CATALOG is a folder with a {CATALOG_FILE} or a name in .pyiceberg.yaml",
+            )
     if create:
         folder.mkdir(parents=True, exist_ok=True)
     root = folder.resolve()
@@ -139,8 +142,8 @@ _UNREADABLE: Final = (
 
 
 @contextmanager
-def translated(where: str) -> Iterator[None]:
-    """Raise what happens inside as one of our errors.
+def translated(where: str, *, data: bool = False) -> Iterator[None]:
+    """Raise what happens inside as one of our errors. *data*: a file's content is being read, which may be damaged.
 
     pyiceberg has no common base class and lets errors of pydantic (which are ``ValueError``), SQLAlchemy, pyarrow,
     struct and the standard library through, so everything is caught here.
@@ -174,6 +177,12 @@ def translated(where: str) -> Iterator[None]:
             hint="check the store and its credentials",
         ) from error
     except _UNREADABLE as error:
+        if data:
+            raise TableError(
+                f"a data file cannot be read as the table's schema says ({type(error).__name__})",
+                where=where,
+                hint="it is damaged, or a writer with an outdated schema added it: rewrite it or take it out",
+            ) from error
         raise Unsupported(
             f"pyiceberg cannot handle this table ({type(error).__name__})",
             where=where,

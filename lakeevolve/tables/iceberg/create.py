@@ -8,11 +8,13 @@ from itertools import count
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.io.pyarrow import _determine_partitions
+import pyarrow.compute as pc
+from pyiceberg import exceptions as theirs
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table import TableProperties
-from pyiceberg.transforms import parse_transform
+from pyiceberg.transforms import UnknownTransform, parse_transform
+from pyiceberg.typedef import Record
 
 from lakeevolve.errors import ConfigError, TableError
 from lakeevolve.model import path as paths
@@ -21,6 +23,7 @@ from lakeevolve.tables import marker
 from lakeevolve.tables.base import MarkerEntry
 from lakeevolve.tables.iceberg.catalog import load, open_catalog, parse_uri, translated
 from lakeevolve.tables.iceberg.history import schema_of
+from lakeevolve.tables.iceberg.locate import subtree
 from lakeevolve.tables.iceberg.shape import canonical_type
 from lakeevolve.tables.iceberg.table import IcebergHandle
 from lakeevolve.tables.iceberg.types import iceberg_field
@@ -32,6 +35,7 @@ _PARTITION = re.compile(r"(?:(\w+)\((?:(\d+),\s*)?(.+)\)|(.+))\Z")
 def create_table(
     uri: str,
     schema: Schema,
+    /,
     *,
     partition: Sequence[str] = (),
     identifier: Sequence[str] = (),
@@ -74,9 +78,12 @@ def create_table(
     try:
         made = IcebergSchema(*columns, identifier_field_ids=[plain.find_field(name).field_id for name in identifier])
         spec = PartitionSpec(*_partition_fields(plain, partition))
-    except ValueError as error:
+        spec.check_compatible(made)
+    except (ValueError, theirs.ValidationError) as error:
         raise ConfigError(
-            "no such column to identify or to partition by", where=", ".join((*identifier, *partition))
+            "rows cannot be identified or partitioned like this",
+            where=", ".join((*identifier, *partition)),
+            hint="name columns of the schema; a partition is a column, or day(at), bucket(16, id), truncate(4, zip)",
         ) from error
     marked: dict[str, str] = {}
     if mark:
@@ -100,15 +107,18 @@ def _partition_fields(schema: IcebergSchema, wanted: Sequence[str]) -> Iterator[
         transform, width, inside, plain = found.groups()
         column = (plain or inside).strip()
         what = "identity" if plain else f"{transform}[{width}]" if width else transform
+        made = parse_transform(what)
+        if isinstance(made, UnknownTransform):
+            raise ValueError(what)
         yield PartitionField(
             source_id=schema.find_field(column).field_id,
             field_id=PARTITION_FIELD_ID_START + number,
-            transform=parse_transform(what),
+            transform=made,
             name=column if plain else f"{column}_{transform}",
         )
 
 
-def append(table: IcebergHandle | str, data: pa.Table | pa.RecordBatch, **options: Any) -> int:
+def append(table: IcebergHandle | str, data: pa.Table | pa.RecordBatch, /, **options: Any) -> int:
     """Append rows.
 
     Parameters
@@ -144,23 +154,18 @@ def append(table: IcebergHandle | str, data: pa.Table | pa.RecordBatch, **option
     rows = _complete(rows, schema, newest.schema, live.uri)
     spec = iceberg.spec()
     with translated(live.uri):
-        if spec.is_unpartitioned():
-            parts = [(None, rows)]
-        else:
-            parts = [
-                (part.partition_key, part.arrow_table_partition) for part in _determine_partitions(spec, schema, rows)
-            ]
         transaction = iceberg.transaction()
         producer = transaction.update_snapshot().fast_append()
-    for key, part in parts:
+    for partition, part in _partitions(rows, spec, schema):
+        folder = spec.partition_to_path(partition, schema) if len(partition) else ""
         made = write_file(
             iceberg.io,
-            new_path(iceberg.location_provider(), key.to_path() if key is not None else ""),
+            new_path(iceberg.location_provider(), folder),
             schema,
             newest.schema,
             part.to_batches(),
             iceberg.metadata.properties,
-            partition=key.partition if key is not None else None,
+            partition=partition,
             spec_id=spec.spec_id,
         )
         if made is not None:
@@ -170,6 +175,53 @@ def append(table: IcebergHandle | str, data: pa.Table | pa.RecordBatch, **option
         transaction.commit_transaction()
     live.refresh()
     return int(producer.snapshot_id)
+
+
+def _partitions(rows: pa.Table, spec: PartitionSpec, schema: IcebergSchema) -> Iterator[tuple[Record, pa.Table]]:
+    """The rows of each partition. The transforms run on distinct values, in Python: those over Arrow need an extra
+    package."""
+    numbers: list[pa.Array] = []
+    values: list[list[Any]] = []
+    for each in spec.fields:
+        column = schema.find_field(each.source_id)
+        distinct = _plain(_source(rows, schema, each.source_id)).dictionary_encode(null_encoding="encode")
+        transform = each.transform.transform(column.field_type)
+        made = [transform(value) for value in distinct.dictionary.to_pylist()]
+        found = list(dict.fromkeys(made))
+        places = pa.array([found.index(value) for value in made], pa.int32())
+        numbers.append(places.take(distinct.indices))
+        values.append(found)
+    if not numbers:
+        yield Record(), rows
+        return
+    keys = pa.table(numbers, names=[str(at) for at in range(len(numbers))])
+    for combination in keys.group_by(keys.column_names).aggregate([]).to_pylist():
+        chosen = [pc.equal(keys.column(name), place) for name, place in combination.items()]
+        mask = chosen[0]
+        for other in chosen[1:]:
+            mask = pc.and_(mask, other)
+        yield Record(*(values[int(name)][place] for name, place in combination.items())), rows.filter(mask)
+
+
+def _source(rows: pa.Table, schema: IcebergSchema, number: int) -> pa.Array:
+    """The column with this id, null where a struct around it is."""
+    top = next(each for each in schema.columns if number in subtree(each))
+    array = pa.concat_arrays([pa.array([], rows.schema.field(top.name).type), *rows.column(top.name).chunks])
+    column = top
+    while column.field_id != number:
+        struct = column.field_type
+        at = next(at for at, each in enumerate(struct.fields) if number in subtree(each))
+        array, column = array.flatten()[at], struct.fields[at]
+    return array
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    """Dates and times as the numbers that partition values are."""
+    if pa.types.is_date(array.type) or pa.types.is_time32(array.type):
+        return array.cast(pa.int32())
+    if pa.types.is_timestamp(array.type) or pa.types.is_time64(array.type):
+        return array.cast(pa.int64())
+    return array
 
 
 def _complete(rows: pa.Table, schema: IcebergSchema, avro: Schema, where: str) -> pa.Table:

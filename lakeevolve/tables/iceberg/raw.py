@@ -130,7 +130,7 @@ class opened:  # noqa: N801 - used as a context manager, like open()
 
     def __init__(self, io: FileIO, path: str) -> None:
         self.path = path
-        with translated(path):
+        with translated(path, data=True):
             self.stream = io.new_input(path).open()
             try:
                 self.parquet = pq.ParquetFile(self.stream)
@@ -186,7 +186,7 @@ def _collect(fields: Iterable[pa.Field], found: dict[int, pa.DataType]) -> None:
 def _batches(parquet: pq.ParquetFile, where: str, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
     batches = parquet.iter_batches(batch_size=BATCH_ROWS, columns=columns)
     while True:
-        with translated(where):
+        with translated(where, data=True):
             batch = next(batches, None)
         if batch is None:
             return
@@ -197,7 +197,7 @@ def _deleted(io: FileIO, handle: Handle) -> numbers[int]:
     """The sorted positions that delete files take out of one data file."""
     found: list[pa.ChunkedArray] = []
     for delete in handle.deletes:
-        with translated(delete.file_path):
+        with translated(delete.file_path, data=True):
             found.extend(_positions(io, delete, handle.file.file_path))
     if not found:
         return numbers("q")

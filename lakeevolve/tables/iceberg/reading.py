@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid as uuids
 from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
@@ -25,7 +24,7 @@ from pyiceberg.table import DataScan, FileScanTask
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import DecimalType, IcebergType, TimestampType, TimestamptzType, UUIDType
 
-from lakeevolve.errors import TableError
+from lakeevolve.errors import TableError, UnsupportedTable
 from lakeevolve.model import path as paths
 from lakeevolve.model.schema import Schema
 from lakeevolve.tables.base import DataFile, Predicate
@@ -66,11 +65,11 @@ def _task(
 ) -> Iterator[pa.RecordBatch]:
     """One file's batches as they come: the public method holds a whole file (apache/iceberg-python#3036)."""
     where = task.file.file_path
-    with translated(where):
+    with translated(where, data=True):
         scan = ArrowScan(metadata, io, schema, expression)
         batches = scan._record_batches_from_scan_tasks_and_deletes([task], _read_all_delete_files(io, [task]))
     while True:
-        with translated(where):
+        with translated(where, data=True):
             batch = next(batches, None)
         if batch is None:
             return
@@ -100,6 +99,10 @@ def _expression(schema: IcebergSchema, avro: Schema, predicate: Predicate) -> Bo
         raise TableError(
             "there can be no filter on this path", where=predicate.path, hint="filters are on columns, not in lists"
         )
+    if isinstance(column.field_type, UUIDType) and predicate.op != "is null":
+        raise UnsupportedTable(
+            "pyiceberg has no filter that compares UUIDs", where=predicate.path, hint="filter for null only"
+        )
     term = Reference(str(schema.find_column_name(column.field_id)))
     match predicate.op:
         case "is null":
@@ -115,8 +118,6 @@ def _expression(schema: IcebergSchema, avro: Schema, predicate: Predicate) -> Bo
 def _literal(value: Any, type_: IcebergType) -> Any:
     """A value as pyiceberg's literals take it."""
     match type_:
-        case UUIDType():
-            return value if isinstance(value, uuids.UUID) else _uuid(value)
         case DecimalType() if isinstance(value, Decimal):
             # A literal of another scale is refused, and arithmetic would round to the context's digits.
             sign, digits, exponent = value.as_tuple()
@@ -129,7 +130,3 @@ def _literal(value: Any, type_: IcebergType) -> Any:
         case TimestamptzType() if isinstance(value, datetime):
             return value.isoformat() if value.tzinfo is not None else value.isoformat() + "+00:00"
     return value
-
-
-def _uuid(value: Any) -> uuids.UUID:
-    return uuids.UUID(bytes=value) if isinstance(value, bytes) else uuids.UUID(str(value))

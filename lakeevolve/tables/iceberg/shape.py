@@ -103,7 +103,8 @@ class Reading:
     ) -> pa.Array:
         """One top-level column, of the canonical type or, without an Avro type, of the table's own Arrow type."""
         found = self._pick(self.fields, column.field_id)
-        return self._value(None if found is None else arrays[found], found, self.fields, column, type_, path, length)
+        array = None if found is None else without_extensions(arrays[found])
+        return self._value(array, found, self.fields, column, type_, path, length)
 
     def _pick(self, fields: Sequence[pa.Field], number: int) -> int | None:
         return next((at for at, field in enumerate(fields) if field_id(field) == number), None)
@@ -316,15 +317,41 @@ def _solid(array: pa.Array) -> pa.Array:
     type_ = array.type
     if isinstance(type_, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(type_, _solid(array.storage))
-    inside: list[pa.Array] | None = None
     if pa.types.is_struct(type_):
         inside = [array.field(at) for at in range(type_.num_fields)]
-        buffers: list[pa.Buffer | None] = [None]
-    elif pa.types.is_map(type_) or pa.types.is_list(type_):
-        offsets, values = nested.lists(array)
-        # One offset per list and no null among them: the length that the lists are to have, without their nulls.
-        return nested.list_like(type_, offsets, values, offsets.slice(1))
+        return pa.Array.from_buffers(type_, len(array), [None], 0, children=inside)
+    values = [array.values] if pa.types.is_map(type_) or pa.types.is_list(type_) else None
+    buffers = array.buffers()[1:2] if values is not None else array.buffers()[1:]
+    return pa.Array.from_buffers(type_, len(array), [None, *buffers], 0, array.offset, children=values)
+
+
+def without_extensions(array: pa.Array) -> pa.Array:
+    """The array with the storage of extension types (UUIDs), which pyarrow's kernels on lists and maps cannot carry."""
+    type_ = array.type
+    if isinstance(type_, pa.BaseExtensionType):
+        return without_extensions(array.storage)
+    if not _extended(type_):
+        return array
+    if pa.types.is_struct(type_):
+        children = [without_extensions(array.field(at)) for at in range(type_.num_fields)]
+        fields = [pa.field(f.name, c.type) for f, c in zip(type_, children, strict=True)]
+        return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null())
+    values = without_extensions(array.values)
+    if pa.types.is_map(type_):
+        made = pa.map_(values.type.field(0).with_nullable(False), values.type.field(1))
+        fields = [made.key_field, made.item_field]
+        values = pa.StructArray.from_arrays([values.field(0), values.field(1)], fields=fields)
     else:
-        buffers = [None, *array.buffers()[1:]]
-    offset = 0 if inside is not None else array.offset
-    return pa.Array.from_buffers(type_, len(array), buffers, 0, offset, children=inside)
+        made = _list_of(type_, values.type)
+    return pa.Array.from_buffers(
+        made, len(array), array.buffers()[:2], array.null_count, array.offset, children=[values]
+    )
+
+
+def _list_of(like: pa.DataType, values: pa.DataType) -> pa.DataType:
+    inside = pa.field(like.value_field.name, values)
+    return pa.large_list(inside) if pa.types.is_large_list(like) else pa.list_(inside)
+
+
+def _extended(type_: pa.DataType) -> bool:
+    return isinstance(type_, pa.BaseExtensionType) or any(_extended(field.type) for field in _inner(type_))
