@@ -119,20 +119,10 @@ def positions(table: Table, version: Version) -> tuple[int | None, int] | None:
     if landed is not None:
         found: tuple[int | None, int] | None = landed(version)
         return found
-    if version.commit is None:
+    # A Delta version is recorded with its own commit.
+    if table.format != "delta" or not version.commit:
         return None
-    if table.format == "delta":
-        return version.commit - 1, version.commit
-    return _next_snapshot(table, version.commit)
-
-
-def _next_snapshot(table: Any, before: int) -> tuple[int, int] | None:
-    """An Iceberg version is recorded with the snapshot before it; a rewrite's own is the next of the main line."""
-    metadata = table.iceberg.metadata
-    at = metadata.current_snapshot()
-    while at is not None and at.parent_snapshot_id != before:
-        at = metadata.snapshot_by_id(at.parent_snapshot_id) if at.parent_snapshot_id is not None else None
-    return None if at is None else (before, at.snapshot_id)
+    return version.commit - 1, version.commit
 
 
 def _repeat(
