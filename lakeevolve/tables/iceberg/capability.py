@@ -55,7 +55,7 @@ from lakeevolve.model.types import (
     is_null,
     without_null,
 )
-from lakeevolve.tables.base import Capability, Fill
+from lakeevolve.tables.base import Capability, Fill, Precondition
 from lakeevolve.tables.iceberg.facts import Facts
 from lakeevolve.tables.iceberg.locate import base_path, locate, subtree
 from lakeevolve.tables.iceberg.types import iceberg_type, leaf_type, promotable
@@ -296,7 +296,7 @@ class _Rules:
                 f"Avro cannot read {describe(change.old)} as {describe(change.new)}; keep the wider type, add a field "
                 "of another name, or start a new table"
             )
-        precondition = "resolves" if found.incompatibilities else None
+        precondition: Precondition | None = "resolves" if found.incompatibilities else None
         if isinstance(old, _LEAF) and isinstance(new, _LEAF):
             held, wanted = self._leaf(old), self._leaf(new)
             if held == wanted:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Final, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from pyiceberg.catalog import Catalog, MetastoreCatalog
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.update import SetPropertiesUpdate, TableRequirement, TableUpdate, ValidatableTableRequirement
+from pyiceberg.table.update import SetPropertiesUpdate, TableUpdate
 
 from lakeevolve.errors import CommitConflict, LakeEvolveError, TableError
 from lakeevolve.tables import marker
@@ -23,15 +23,15 @@ from lakeevolve.tables.iceberg.stage import StagedEvolution
 ATTEMPTS: Final = 4
 
 
-class AssertMarker(ValidatableTableRequirement):
-    """No other version was recorded meanwhile. Iceberg has no requirement on properties; catalogs that are checked on
-    the client take this one."""
+@dataclass(frozen=True, slots=True)
+class AssertMarker:
+    """No other version was recorded meanwhile. Iceberg has no requirement on properties; catalogs whose requirements
+    are checked on the client take this one."""
 
-    type: Literal["assert-lakeevolve-marker"] = "assert-lakeevolve-marker"
     version: str | None
 
-    def validate(self, base_metadata: TableMetadata | None) -> None:
-        found = base_metadata.properties.get(marker.VERSION) if base_metadata is not None else None
+    def validate(self, metadata: TableMetadata | None) -> None:
+        found = metadata.properties.get(marker.VERSION) if metadata is not None else None
         if found != self.version:
             raise CommitFailedException("Requirement failed: the lakeevolve marker has changed")
 
@@ -79,10 +79,9 @@ def _try(
     staged: StagedEvolution,
     where: str,
 ) -> Exception | None:
-    requirements: tuple[TableRequirement, ...] = staged.requirements()
+    requirements: tuple[Any, ...] = staged.requirements()
     if isinstance(catalog, MetastoreCatalog):
-        held = AssertMarker(version=staged.base.properties.get(marker.VERSION))
-        requirements = (*requirements, held)  # type: ignore[assignment]
+        requirements = (*requirements, AssertMarker(staged.base.properties.get(marker.VERSION)))
     try:
         table._do_commit(updates, requirements)
     except LakeEvolveError:

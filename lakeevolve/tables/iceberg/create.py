@@ -26,7 +26,7 @@ from lakeevolve.tables.iceberg.history import schema_of
 from lakeevolve.tables.iceberg.locate import subtree
 from lakeevolve.tables.iceberg.shape import canonical_type
 from lakeevolve.tables.iceberg.table import IcebergHandle
-from lakeevolve.tables.iceberg.types import iceberg_field
+from lakeevolve.tables.iceberg.types import iceberg_field, inner_fields
 from lakeevolve.tables.iceberg.write import new_path, write_file
 
 _PARTITION = re.compile(r"(?:(\w+)\((?:(\d+),\s*)?(.+)\)|(.+))\Z")
@@ -209,9 +209,9 @@ def _source(rows: pa.Table, schema: IcebergSchema, number: int) -> pa.Array:
     array = pa.concat_arrays([pa.array([], rows.schema.field(top.name).type), *rows.column(top.name).chunks])
     column = top
     while column.field_id != number:
-        struct = column.field_type
-        at = next(at for at, each in enumerate(struct.fields) if number in subtree(each))
-        array, column = array.flatten()[at], struct.fields[at]
+        inside = inner_fields(column.field_type)
+        at = next(at for at, each in enumerate(inside) if number in subtree(each))
+        array, column = array.flatten()[at], inside[at]
     return array
 
 

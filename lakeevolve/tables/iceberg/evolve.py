@@ -233,7 +233,5 @@ class _Evolution:
             moved = self._column(column, old, branch, here, name=name, doc=column.doc)
             # A branch is null in every row that holds another one.
             self.found.required.discard(here)
-            made.append(
-                NestedField(moved.field_id, name, moved.field_type, required=False, doc=moved.doc)
-            )
+            made.append(NestedField(moved.field_id, name, moved.field_type, required=False, doc=moved.doc))
         return StructType(*made)

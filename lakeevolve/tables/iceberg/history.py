@@ -295,9 +295,7 @@ def _identity_values(metadata: TableMetadata, file: TheirFile) -> dict[int, Any]
     }
 
 
-def data_files(
-    entries: Entries, history: History, metadata: TableMetadata, io: FileIO
-) -> tuple[DataFile, ...]:
+def data_files(entries: Entries, history: History, metadata: TableMetadata, io: FileIO) -> tuple[DataFile, ...]:
     """The files with the version that each was written for."""
     order = _Order(metadata)
     mapping = metadata.name_mapping()

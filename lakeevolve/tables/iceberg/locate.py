@@ -11,7 +11,7 @@ from lakeevolve.model import path as paths
 from lakeevolve.model.branches import pair_branches
 from lakeevolve.model.match import match_fields
 from lakeevolve.model.types import Array, AvroType, Map, Record, Union, branch_names, without_null
-from lakeevolve.tables.iceberg.types import below, by_name, children
+from lakeevolve.tables.iceberg.types import below, by_name, children, inner_fields
 
 
 def locate(schema: IcebergSchema, root: AvroType | None, path: str) -> NestedField | None:
@@ -43,20 +43,12 @@ def locate(schema: IcebergSchema, root: AvroType | None, path: str) -> NestedFie
 def subtree(column: NestedField) -> frozenset[int]:
     """The ids of a column and of everything beneath it."""
     found = {column.field_id}
-    match column.field_type:
-        case StructType() as struct:
-            for inner in struct.fields:
-                found |= subtree(inner)
-        case ListType() as list_:
-            found |= subtree(list_.element_field)
-        case MapType() as map_:
-            found |= subtree(map_.key_field) | subtree(map_.value_field)
+    for inner in inner_fields(column.field_type):
+        found |= subtree(inner)
     return frozenset(found)
 
 
-def base_path(
-    path: str, base: AvroType, target: AvroType, renames: Mapping[str, str], *, old_leaf: bool
-) -> str | None:
+def base_path(path: str, base: AvroType, target: AvroType, renames: Mapping[str, str], *, old_leaf: bool) -> str | None:
     """The path in the base schema of a change's path, whose outer names are those of the target.
 
     *old_leaf*: the last name is the base's (a drop, a rename). None where the base has nothing there.

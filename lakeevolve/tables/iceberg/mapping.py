@@ -8,10 +8,13 @@ with it the old data.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table.name_mapping import MappedField, NameMapping
-from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
+from pyiceberg.types import NestedField
+
+from lakeevolve.tables.iceberg.types import inner_fields
 
 
 def mapped(mapping: NameMapping, schema: IcebergSchema) -> NameMapping:
@@ -25,25 +28,15 @@ def _level(known: Sequence[MappedField], columns: Iterable[NestedField]) -> list
     made = list(known)
     for column in columns:
         old = found.get(column.field_id)
-        inside = _level(old.fields if old is not None else [], _inner(column.field_type))
+        inside = _level(old.fields if old is not None else [], inner_fields(column.field_type))
         names = list(old.names) if old is not None else []
         if column.name not in taken:
             names.append(column.name)
             taken.add(column.name)
-        new = MappedField(field_id=column.field_id, names=names, fields=inside)
+        values: dict[str, Any] = {"field-id": column.field_id, "names": names, "fields": inside}
+        new = MappedField(**values)
         if old is not None:
             made[made.index(old)] = new
         elif names:
             made.append(new)
     return made
-
-
-def _inner(type_: IcebergType) -> tuple[NestedField, ...]:
-    match type_:
-        case StructType():
-            return type_.fields
-        case ListType():
-            return (type_.element_field,)
-        case MapType():
-            return (type_.key_field, type_.value_field)
-    return ()

@@ -8,15 +8,8 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.expressions import (
-    AlwaysTrue,
-    BooleanExpression,
-    EqualTo,
-    In,
-    IsNull,
-    LessThan,
-    Reference,
-)
+from pyiceberg import expressions
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files
 from pyiceberg.schema import Schema as IcebergSchema
@@ -103,16 +96,22 @@ def _expression(schema: IcebergSchema, avro: Schema, predicate: Predicate) -> Bo
         raise UnsupportedTable(
             "pyiceberg has no filter that compares UUIDs", where=predicate.path, hint="filter for null only"
         )
-    term = Reference(str(schema.find_column_name(column.field_id)))
+    name, type_ = str(schema.find_column_name(column.field_id)), column.field_type
     match predicate.op:
         case "is null":
-            return IsNull(term)
+            return _make("IsNull", name)
         case "=":
-            return EqualTo(term, _literal(predicate.value, column.field_type))
+            return _make("EqualTo", name, _literal(predicate.value, type_))
         case "<":
-            return LessThan(term, _literal(predicate.value, column.field_type))
+            return _make("LessThan", name, _literal(predicate.value, type_))
         case "in":
-            return In(term, {_literal(value, column.field_type) for value in predicate.value})
+            return _make("In", name, {_literal(value, type_) for value in predicate.value})
+
+
+def _make(kind: str, *parts: Any) -> BooleanExpression:
+    # The classes take positions, which their declared signatures do not say.
+    made: BooleanExpression = getattr(expressions, kind)(*parts)
+    return made
 
 
 def _literal(value: Any, type_: IcebergType) -> Any:

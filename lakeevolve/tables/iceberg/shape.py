@@ -66,9 +66,7 @@ def _with_id(field: pa.Field, mapped: MappedField | None) -> pa.Field:
     if pa.types.is_struct(type_):
         type_ = pa.struct(with_ids(list(type_), mapped.fields))
     elif pa.types.is_map(type_):
-        type_ = pa.map_(
-            _with_id(type_.key_field, inside.get("key")), _with_id(type_.item_field, inside.get("value"))
-        )
+        type_ = pa.map_(_with_id(type_.key_field, inside.get("key")), _with_id(type_.item_field, inside.get("value")))
     elif pa.types.is_list(type_) or pa.types.is_large_list(type_):
         element = _with_id(type_.value_field, inside.get("element"))
         type_ = pa.large_list(element) if pa.types.is_large_list(type_) else pa.list_(element)

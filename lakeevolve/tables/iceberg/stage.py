@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 from pyiceberg.io import FileIO
@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile as TheirFile
 
 
+_Model = TypeVar("_Model")
+
+
 @dataclass(slots=True)
 class StagedEvolution:
     """What was prepared. ``files`` fulfils the protocol; the rest is for the commit."""
@@ -63,7 +66,6 @@ class StagedEvolution:
     updates: tuple[TableUpdate, ...]
     files: tuple[StagedFile, ...] = ()
     written: list[str] = field(default_factory=list)
-    rewritten: frozenset[str] = frozenset()
 
     @property
     def schema(self) -> IcebergSchema:
@@ -76,9 +78,7 @@ class StagedEvolution:
 
     def read(self, file: DataFile | None = None, predicate: Predicate | None = None) -> Iterator[pa.RecordBatch]:
         """What pyiceberg would read after the commit."""
-        return read_table(
-            self.metadata, self.io, self.schema, self.target, self.where, file=file, predicate=predicate
-        )
+        return read_table(self.metadata, self.io, self.schema, self.target, self.where, file=file, predicate=predicate)
 
     def abandon(self) -> tuple[str, ...]:
         """Delete what was written; return what could not be deleted."""
@@ -88,17 +88,19 @@ class StagedEvolution:
 
     def requirements(self) -> tuple[TableRequirement, ...]:
         """What has to be true of the table at the moment of the commit."""
+        base = self.base
         found: list[TableRequirement] = [
-            AssertTableUUID(uuid=self.base.table_uuid),
-            AssertCurrentSchemaId(current_schema_id=self.base.current_schema_id),
-            AssertDefaultSpecId(default_spec_id=self.base.default_spec_id),
-            AssertDefaultSortOrderId(default_sort_order_id=self.base.default_sort_order_id),
+            AssertTableUUID(uuid=base.table_uuid),
+            _aliased(AssertCurrentSchemaId, current_schema_id=base.current_schema_id),
+            _aliased(AssertDefaultSpecId, default_spec_id=base.default_spec_id),
+            _aliased(AssertDefaultSortOrderId, default_sort_order_id=base.default_sort_order_id),
         ]
-        if self.schema.schema_id != self.base.current_schema_id:
-            found.append(AssertLastAssignedFieldId(last_assigned_field_id=self.base.last_column_id))
+        if self.schema.schema_id != base.current_schema_id:
+            found.append(_aliased(AssertLastAssignedFieldId, last_assigned_field_id=base.last_column_id))
         if self.checked:
-            ref = self.base.refs.get(MAIN_BRANCH)
-            found.append(AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=ref.snapshot_id if ref else None))
+            ref = base.refs.get(MAIN_BRANCH)
+            head = ref.snapshot_id if ref is not None else None
+            found.append(_aliased(AssertRefSnapshotId, ref=MAIN_BRANCH, snapshot_id=head))
         return tuple(found)
 
     def origin(self, now: TableMetadata) -> dict[str, int | None]:
@@ -111,6 +113,16 @@ class StagedEvolution:
             "sequence": getattr(metadata, "last_sequence_number", None) or None,
             "ms": time.time_ns() // 1_000_000,
         }
+
+
+def _set_current(schema_id: int) -> SetCurrentSchemaUpdate:
+    """Make a schema the current one; -1 for the one that was added last."""
+    return _aliased(SetCurrentSchemaUpdate, schema_id=schema_id)
+
+
+def _aliased(kind: type[_Model], **values: Any) -> _Model:
+    # pyiceberg's models take their fields by name, which their declared signatures (by alias) do not say.
+    return kind(**values)
 
 
 def delete_all(io: FileIO, locations: Sequence[str]) -> tuple[str, ...]:
@@ -193,7 +205,6 @@ class _Staging:
             updates=transaction._updates,
             files=kept,
             written=self.written,
-            rewritten=frozenset(source.path for source in self.evolution.rewrite),
         )
 
     def _replace(self, transaction: Transaction, files: Sequence[StagedFile]) -> None:
@@ -217,7 +228,7 @@ class _Staging:
         same = next((schema for schema in self.base.schemas if schema == evolved.schema), None)
         if same is not None:
             changed: tuple[TableUpdate, ...] = (
-                () if same.schema_id == current.schema_id else (SetCurrentSchemaUpdate(schema_id=same.schema_id),)
+                () if same.schema_id == current.schema_id else (_set_current(same.schema_id),)
             )
         else:
             number = max(schema.schema_id for schema in self.base.schemas) + 1
@@ -226,7 +237,7 @@ class _Staging:
                 schema_id=number,
                 identifier_field_ids=list(evolved.schema.identifier_field_ids),
             )
-            changed = (AddSchemaUpdate(schema=made), SetCurrentSchemaUpdate(schema_id=-1))
+            changed = (AddSchemaUpdate(schema=made), _set_current(-1))
         mapping = self.base.name_mapping()
         if mapping is None or not changed:
             return changed

@@ -288,9 +288,7 @@ class IcebergHandle:
                 }
                 for each in metadata.sort_order().fields
             ],
-            "identifier": sorted(
-                str(schema.find_column_name(number)) for number in schema.identifier_field_ids
-            ),
+            "identifier": sorted(str(schema.find_column_name(number)) for number in schema.identifier_field_ids),
             "features": {
                 "name_mapping": facts.mapping is not None,
                 "equality_deletes": facts.equality_deletes,

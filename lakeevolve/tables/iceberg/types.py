@@ -235,5 +235,17 @@ def by_name(struct: StructType, name: str) -> NestedField | None:
     return next((field for field in struct.fields if field.name == name), None)
 
 
+def inner_fields(type_: IcebergType) -> tuple[NestedField, ...]:
+    """The fields right beneath a nested type; none of a primitive one."""
+    match type_:
+        case StructType():
+            return tuple(type_.fields)
+        case ListType():
+            return (type_.element_field,)
+        case MapType():
+            return (type_.key_field, type_.value_field)
+    return ()
+
+
 def _untyped(type_: AvroType, path: str, why: str, hint: str) -> UnsupportedTable:
     return UnsupportedTable(f"{describe(type_)} has no Iceberg column: {why}", where=path or "$", hint=hint)

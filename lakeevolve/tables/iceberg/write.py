@@ -7,7 +7,7 @@ file in memory, so it is not used. Its statistics are not either: they fail on i
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.schema import sanitize_column_names
 from pyiceberg.table import TableProperties
 from pyiceberg.typedef import Record as PartitionRecord
-from pyiceberg.types import BinaryType, DecimalType, NestedField, PrimitiveType, StringType, StructType
+from pyiceberg.types import BinaryType, DecimalType, NestedField, PrimitiveType, StringType
 from pyiceberg.utils.decimal import unscaled_to_decimal
 
 from lakeevolve.errors import TableError
@@ -29,6 +29,7 @@ from lakeevolve.model import path as paths
 from lakeevolve.model.schema import Schema
 from lakeevolve.tables.iceberg.catalog import translated
 from lakeevolve.tables.iceberg.shape import file_field, to_file
+from lakeevolve.tables.iceberg.types import inner_fields
 
 #: Arrow bytes that are gathered before they become a row group.
 ROW_GROUP_BYTES: Final = 64 * 1024 * 1024
@@ -186,9 +187,7 @@ def _options(properties: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _rows_per_group(properties: Mapping[str, str]) -> int:
-    return _number(
-        properties, TableProperties.PARQUET_ROW_GROUP_LIMIT, TableProperties.PARQUET_ROW_GROUP_LIMIT_DEFAULT
-    )
+    return _number(properties, TableProperties.PARQUET_ROW_GROUP_LIMIT, TableProperties.PARQUET_ROW_GROUP_LIMIT_DEFAULT)
 
 
 def _number(properties: Mapping[str, str], key: str, default: int) -> int:
@@ -258,17 +257,9 @@ def _leaves(schema: IcebergSchema, properties: Mapping[str, str]) -> Iterator[tu
 
 
 def _under(column: NestedField, nested: bool) -> Iterator[tuple[NestedField, bool]]:
-    type_ = column.field_type
-    inner: Sequence[NestedField]
-    if type_.is_primitive:
+    inner = inner_fields(column.field_type)
+    if not inner:
         yield column, nested
-        return
-    if isinstance(type_, StructType):
-        inner = type_.fields
-    elif hasattr(type_, "element_field"):
-        inner = (type_.element_field,)
-    else:
-        inner = (type_.key_field, type_.value_field)
     for each in inner:
         yield from _under(each, True)
 

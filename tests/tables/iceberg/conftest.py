@@ -145,7 +145,7 @@ def fold(
     ]
     for batch in table.raw(file, hint=hint):
         for step in steps:
-            batch = execute(step, batch, partial=True)  # noqa: PLW2901
+            batch = execute(step, batch, partial=True)
         yield batch
 
 

@@ -178,9 +178,7 @@ def test_names_that_differ_in_case_only_are_refused() -> None:
     assert renamed.route == "refuse"
     (recased,) = [
         each
-        for each in route(
-            record(f("amount", "int")), record(f("Amount", "int", aliases=["amount"]))
-        )
+        for each in route(record(f("amount", "int")), record(f("Amount", "int", aliases=["amount"])))
         if each.via != "table properties"
     ]
     assert recased.route == "metadata"

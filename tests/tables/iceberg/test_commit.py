@@ -15,7 +15,11 @@ from pyiceberg.types import IntegerType, StringType
 from lakeevolve.errors import CommitConflict, TableError, UnsupportedTable
 from lakeevolve.tables.iceberg import open_table
 
-OLD = {"type": "record", "name": "Row", "fields": [{"name": "id", "type": "int"}, {"name": "a", "type": ["null", "int"]}]}
+OLD = {
+    "type": "record",
+    "name": "Row",
+    "fields": [{"name": "id", "type": "int"}, {"name": "a", "type": ["null", "int"]}],
+}
 
 
 def with_fields(*fields: Any) -> dict[str, Any]:

@@ -57,7 +57,10 @@ TYPES: list[tuple[Any, Any]] = [
     ({"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"}, UUIDType()),
     ({"type": "fixed", "name": "F", "size": 5}, FixedType(5)),
     ({"type": "fixed", "name": "D", "size": 12, "logicalType": "duration"}, FixedType(12)),
-    ({"type": "fixed", "name": "D", "size": 8, "logicalType": "decimal", "precision": 9, "scale": 2}, DecimalType(9, 2)),
+    (
+        {"type": "fixed", "name": "D", "size": 8, "logicalType": "decimal", "precision": 9, "scale": 2},
+        DecimalType(9, 2),
+    ),
     ({"type": "enum", "name": "E", "symbols": ["A"]}, StringType()),
     ({"type": "long", "logicalType": "unheard-of"}, LongType()),
 ]
@@ -101,7 +104,13 @@ def test_what_no_column_holds_is_refused_with_its_path(avro: Any) -> None:
 
 def test_nested_types_without_a_hint_get_names_by_their_path() -> None:
     schema = schema_of(
-        {"name": "a", "type": {"type": "array", "items": {"type": "record", "name": "X", "fields": [{"name": "b c", "type": "int"}]}}}
+        {
+            "name": "a",
+            "type": {
+                "type": "array",
+                "items": {"type": "record", "name": "X", "fields": [{"name": "b c", "type": "int"}]},
+            },
+        }
     )
     found = Derivation().schema(columns_of(schema), "2 orders").to_json()
     assert found["name"] == "_2_orders"  # type: ignore[index]

@@ -31,7 +31,9 @@ def test_a_uri_names_catalog_table_and_snapshot(uri: str, catalog: str, identifi
     assert (found.catalog, found.identifier, found.snapshot) == (catalog, identifier, snapshot)
 
 
-@pytest.mark.parametrize("uri", ["iceberg:orders", "iceberg:lake/orders", "iceberg:/shop.orders", "iceberg:lake/.orders"])
+@pytest.mark.parametrize(
+    "uri", ["iceberg:orders", "iceberg:lake/orders", "iceberg:/shop.orders", "iceberg:lake/.orders"]
+)
 def test_a_uri_that_names_no_table_says_how_to_write_one(uri: str) -> None:
     with pytest.raises(TableNotFound) as caught:
         open_table(uri)

@@ -107,7 +107,10 @@ def test_partition_sources_may_be_renamed_and_promoted(workshop: Any, read: Any)
         (retyped("id", ["null", "long"]), "identifies"),
         ({**ROW, "fields": [f for f in ROW["fields"] if f["name"] != "v"]}, "sorted"),  # type: ignore[index]
         (retyped("v", "float"), "sorted"),
-        ({**ROW, "fields": [*ROW["fields"], {"name": "at_day", "type": ["null", "int"], "default": None}]}, "partition field"),  # type: ignore[misc]
+        (
+            {**ROW, "fields": [*ROW["fields"], {"name": "at_day", "type": ["null", "int"], "default": None}]},
+            "partition field",
+        ),  # type: ignore[misc]
     ],
 )
 def test_columns_that_the_layout_needs_are_left_alone(workshop: Any, target: Any, reason: str) -> None:

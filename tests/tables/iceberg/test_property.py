@@ -38,7 +38,9 @@ def lenient(value: Any) -> Any:
 
 def listed(batches: Any, avro: Any) -> Any:
     """The rows, in an order of their own: that of a table's files is nobody's business."""
-    return sorted(exact(pa.Table.from_batches(list(batches), schema=arrow_schema(avro, strict=False)).to_pylist()), key=repr)
+    return sorted(
+        exact(pa.Table.from_batches(list(batches), schema=arrow_schema(avro, strict=False)).to_pylist()), key=repr
+    )
 
 
 @settings(
@@ -63,7 +65,9 @@ def test_an_evolution_changes_nothing_but_what_it_says(data: Any, workshop: Any)
         append(table, written.slice(0, 1))
         append(table, written.slice(1))
         assert table.history()[-1].schema == old
-        assert listed((b for file in table.files() for b in table.raw(file)), old) == sorted(exact(written.to_pylist()), key=repr)
+        assert listed((b for file in table.files() for b in table.raw(file)), old) == sorted(
+            exact(written.to_pylist()), key=repr
+        )
         try:
             evolved = shop.prepare(table, new)
             versions = (
