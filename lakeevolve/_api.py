@@ -98,9 +98,7 @@ def check(
     from lakeevolve.sources import load as load_source
 
     versions = [load_source(version, lenient=True) for version in history]
-    return judge(
-        load(candidate), versions, mode, contracts, policy, renames=renames, not_renames=not_renames
-    )
+    return judge(load(candidate), versions, mode, contracts, policy, renames=renames, not_renames=not_renames)
 
 
 def read_avro(path: str | Path, reader: Any = None, batch_size: int = 65_536) -> pa.RecordBatchReader:
@@ -149,9 +147,7 @@ def plan(
     """Plan how a table gets to a target schema; touches nothing. See :func:`lakeevolve.planning.make.plan`."""
     from lakeevolve.planning.make import plan as make
 
-    return make(
-        table, target, mode, old_rows, contracts, policy, routes, renames=renames, not_renames=not_renames
-    )
+    return make(table, target, mode, old_rows, contracts, policy, routes, renames=renames, not_renames=not_renames)
 
 
 def load_plan(path: str | Path) -> Plan:

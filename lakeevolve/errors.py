@@ -91,9 +91,7 @@ class ValueMismatch(ResolutionError):
     ``row`` is the zero-based number of the first offending row, ``path`` its field.
     """
 
-    def __init__(
-        self, what: str, *, row: int, path: str, where: str | None = None, hint: str | None = None
-    ) -> None:
+    def __init__(self, what: str, *, row: int, path: str, where: str | None = None, hint: str | None = None) -> None:
         super().__init__(what, where=where or f"row {row}, {path or '$'}", hint=hint)
         self.row = row
         self.path = path

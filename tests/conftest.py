@@ -45,9 +45,9 @@ class Lake:
             return f"iceberg:{self.folder / 'lake'}/shop.{name}"
         return f"delta:{self.folder / 'lake' / name}"
 
-    def create(self, name: str, schema: Schema, data: pa.Table | None = None) -> str:
+    def create(self, name: str, schema: Schema, data: pa.Table | None = None, *, mark: bool = False) -> str:
         uri = self.uri(name)
-        importlib.import_module(f"lakeevolve.tables.{self.format}").create_table(uri, schema)
+        importlib.import_module(f"lakeevolve.tables.{self.format}").create_table(uri, schema, mark=mark)
         if data is not None:
             self.append(uri, data)
         return uri

@@ -282,9 +282,7 @@ class _Run:
                 hint="mend the rows, or keep the wider type",
             )
 
-    def _evolution(
-        self, versions: tuple[Version, ...], after: Version, files: tuple[DataFile, ...]
-    ) -> Evolution:
+    def _evolution(self, versions: tuple[Version, ...], after: Version, files: tuple[DataFile, ...]) -> Evolution:
         changes = [(change, step.route) for step in self.plan.steps for change in step.changes]
         rewrite = self.table.must_rewrite(changes, files)
         chain = (*versions, after)
@@ -329,7 +327,12 @@ class _Run:
         files: tuple[DataFile, ...],
     ) -> ReplayResult:
         proof = prove_staged(
-            self.table, staged, evolution, (*versions, after), files, progress=lambda done, of: self.progress("prove", done, of)
+            self.table,
+            staged,
+            evolution,
+            (*versions, after),
+            files,
+            progress=lambda done, of: self.progress("prove", done, of),
         )
         if not proof.ok:
             raise ReplayMismatch(
@@ -388,5 +391,3 @@ def _entry(version: Version) -> MarkerEntry:
         renames=version.renames,
         routes=version.routes,
     )
-
-

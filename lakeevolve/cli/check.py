@@ -20,7 +20,10 @@ from lakeevolve.cli.console import (
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command("check", help="Judge a candidate schema against the versions before it (oldest first, the last is the candidate).")(check)
+    app.command(
+        "check",
+        help="Judge a candidate schema against the versions before it (oldest first, the last is the candidate).",
+    )(check)
 
 
 def check(

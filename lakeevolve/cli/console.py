@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 
@@ -18,6 +18,8 @@ class Format(StrEnum):
 
 
 FormatOption = Annotated[Format, typer.Option("--format", help="How the result is written.")]
+
+
 class FailOn(StrEnum):
     error = "error"
     warning = "warning"
@@ -26,7 +28,9 @@ class FailOn(StrEnum):
 
 
 FailOnOption = Annotated[FailOn | None, typer.Option("--fail-on", help="Lowest severity that makes the exit code 1.")]
-ModeOption = Annotated[str, typer.Option("--mode", help="NONE, BACKWARD, FORWARD, FULL or one of the _TRANSITIVE ones.")]
+ModeOption = Annotated[
+    str, typer.Option("--mode", help="NONE, BACKWARD, FORWARD, FULL or one of the _TRANSITIVE ones.")
+]
 RenameOption = Annotated[
     list[str] | None, typer.Option("--rename", help="A rename that the owner approves: OLD=NEW (paths). Repeatable.")
 ]
@@ -44,7 +48,7 @@ def write(text: str) -> None:
 
         class Words(RegexHighlighter):
             base_style = "le."
-            highlights = [
+            highlights: ClassVar[list[str]] = [
                 r"(?P<bad>\b(error|refuse|differs|no)\b)",
                 r"(?P<warn>\b(warning|rewrite|backfill|irreversible)\b)",
                 r"(?P<good>\b(info|metadata|equal|yes|ok)\b)",
@@ -112,5 +116,3 @@ def old_rows_of(given: list[str] | None) -> str | dict[str, str]:
         path, equals, wanted = text.partition("=")
         per_path[path.strip() if equals else "*"] = (wanted if equals else path).strip()
     return per_path["*"] if list(per_path) == ["*"] else per_path
-
-

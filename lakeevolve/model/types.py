@@ -14,9 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 PrimitiveName = Literal["null", "boolean", "int", "long", "float", "double", "bytes", "string"]
 
-PRIMITIVES: Final[frozenset[str]] = frozenset(
-    {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
-)
+PRIMITIVES: Final[frozenset[str]] = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 
 #: writer primitive -> reader primitives it may be read as (Avro 1.12, "Schema Resolution").
 PROMOTIONS: Final[Mapping[str, frozenset[str]]] = {
@@ -189,9 +187,13 @@ def branch_names(union: Union) -> tuple[str, ...]:
     A primitive, ``array`` and ``map`` go by their kind, a named type by its short name, and by its full name with
     ``_`` for the dots where two branches share the short one.
     """
-    plain = [kind(b) if not isinstance(b, (Record, Enum, Fixed, NamedRef)) else short_name(b.name) for b in union.values]
+    plain = [
+        kind(b) if not isinstance(b, (Record, Enum, Fixed, NamedRef)) else short_name(b.name) for b in union.values
+    ]
     return tuple(
-        full.name.replace(".", "_") if plain.count(name) > 1 and isinstance(full, (Record, Enum, Fixed, NamedRef)) else name
+        full.name.replace(".", "_")
+        if plain.count(name) > 1 and isinstance(full, (Record, Enum, Fixed, NamedRef))
+        else name
         for name, full in zip(plain, union.values, strict=True)
     )
 

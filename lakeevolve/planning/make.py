@@ -264,5 +264,3 @@ def _refusal(id_: str, found: Incompatibility) -> Step:
         changes=(),
         reason=f"{found.path or 'the root'}: Avro cannot resolve this ({found.kind}: {found.message}); {way_out}",
     )
-
-

@@ -33,7 +33,5 @@ def differs(plan: Plan, state: State) -> str | None:
 
 def _moved(planned: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     return [
-        key.replace("_", " ").replace("-", " ")
-        for key in sorted({*planned, *now})
-        if planned.get(key) != now.get(key)
+        key.replace("_", " ").replace("-", " ") for key in sorted({*planned, *now}) if planned.get(key) != now.get(key)
     ]

@@ -196,7 +196,15 @@ def rules_text(rules: Iterable[Rule]) -> str:
 
 def rule_text(rule: Rule) -> str:
     return "\n".join(
-        [f"{rule.id} ({rule.severity})", rule.title, "", rule.rationale, "", f"example: {rule.example}", f"fix: {rule.fix}"]
+        [
+            f"{rule.id} ({rule.severity})",
+            rule.title,
+            "",
+            rule.rationale,
+            "",
+            f"example: {rule.example}",
+            f"fix: {rule.fix}",
+        ]
     )
 
 

@@ -246,16 +246,12 @@ class Table(Protocol):
         version, then the foreign columns. A column that the version has and the footer lacks is null."""
         ...
 
-    def read(
-        self, file: DataFile | None = None, predicate: Predicate | None = None
-    ) -> Iterator[pa.RecordBatch]:
+    def read(self, file: DataFile | None = None, predicate: Predicate | None = None) -> Iterator[pa.RecordBatch]:
         """What the table's own reader gives, whole or for one file, in the canonical layout of the newest version,
         then the foreign columns."""
         ...
 
-    def capability(
-        self, change: Change, base: Schema, target: Schema, fills: Mapping[str, Fill]
-    ) -> Capability:
+    def capability(self, change: Change, base: Schema, target: Schema, fills: Mapping[str, Fill]) -> Capability:
         """The route of one change for this table, as it is now."""
         ...
 
@@ -263,7 +259,9 @@ class Table(Protocol):
         """The routes of changes that land together: where one forces a rewrite, others may become part of it."""
         ...
 
-    def must_rewrite(self, evolution_routes: Sequence[tuple[Change, Route]], files: Iterable[DataFile]) -> tuple[DataFile, ...]:
+    def must_rewrite(
+        self, evolution_routes: Sequence[tuple[Change, Route]], files: Iterable[DataFile]
+    ) -> tuple[DataFile, ...]:
         """Of the live files, those that must be written anew for these changes."""
         ...
 

@@ -307,7 +307,9 @@ def change_one_value(file: Path, column: str, row: int, value: Any, within: str 
     pq.write_table(changed, file)
 
 
-@pytest.mark.parametrize(("column", "within", "path"), [("quantity", None, "quantity"), ("address", "postcode", "address.postcode")])
+@pytest.mark.parametrize(
+    ("column", "within", "path"), [("quantity", None, "quantity"), ("address", "postcode", "address.postcode")]
+)
 def test_one_changed_value_in_a_rewritten_file_is_found_with_file_row_and_path(
     orders: str, lake: Any, column: str, within: str | None, path: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
