@@ -21,7 +21,7 @@ from lakeevolve.model.schema import Schema
 SCHEMES: Final[Mapping[str, str]] = {
     "file": "lakeevolve.sources:_read_file",
     "git": "lakeevolve.sources.git:read",
-    "avro": "lakeevolve.avro.container:read_schema",
+    "avro": "lakeevolve.sources.container:read",
     "iceberg": "lakeevolve.tables:schema_of",
     "delta": "lakeevolve.tables:schema_of",
 }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from lakeevolve.errors import UnknownScheme
 
 if TYPE_CHECKING:
+    from lakeevolve.model.schema import Schema
     from lakeevolve.tables.base import Table
 
 #: URI scheme -> the module whose ``open_table(uri, **options)`` opens such a table.
@@ -51,3 +52,8 @@ def open_table(uri: str, /, **options: Any) -> Table:
             hint="write " + " or ".join(f"{name}:..." for name in FORMATS),
         )
     return cast("Table", import_module(module).open_table(uri, **options))
+
+
+def schema_of(uri: str, *, lenient: bool = False) -> Schema:
+    """The Avro schema of the table at a URI, as a source of schemas; *lenient* changes nothing."""
+    return open_table(uri).schema
