@@ -202,6 +202,10 @@ class _Derivation:
                 left.append(column.name)
             else:
                 kept.append(column)
+        for column in kept:
+            own = without_null(self._own_type(column) or NULL) if not self.follow else NULL
+            if isinstance(own, (Enum, Fixed)):
+                self._register(own)
         root, _ = self._record(Struct(tuple(kept)), hint, _avro_name(name), "", "")
         return Derived(Schema(root), tuple(left))
 
@@ -340,10 +344,17 @@ class _Derivation:
         branches = [type_ for _, type_ in sorted(found, key=lambda pair: pair[0])]
         if hint.nullable:
             branches.insert(min(next(i for i, b in enumerate(hint.branches) if is_null(b)), len(branches)), NULL)
-        return Union(tuple(branches))
+        union = Union(tuple(branches))
+        return union if set(branch_names(union)) == {c.name for c in struct.columns} else None
 
     def _register(self, type_: NamedType) -> NamedType:
-        """The type under its own name, or under another where that name already stands for something else."""
+        """The type under its own name, or under another where that name already stands for something else.
+
+        An enum or a fixed has one meaning per schema: the first one stays.
+        """
+        known = self.names.get(type_.name)
+        if isinstance(type_, (Enum, Fixed)) and isinstance(known, type(type_)):
+            return known
         name, number = type_.name, 1
         while name in self.names and self.names[name] != replace(type_, name=name):
             number += 1

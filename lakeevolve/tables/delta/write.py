@@ -104,8 +104,7 @@ def laid_out(batch: pa.RecordBatch, columns: Sequence[Column], schema: pa.Schema
         here = paths.child("", column.name)
         if not pa.types.is_null(target.type):
             try:
-                marked = _marked_uuids(array.type, target.type)
-                array = to_layout(array if marked == array.type else to_layout(array, marked), target.type)
+                array = to_layout(_spelled(array, target.type), target.type)
             except TableError as error:
                 inner = paths.parts(error.where) if error.where and error.where != "$" else ()
                 at = paths.join((column.name, *inner))
@@ -115,21 +114,39 @@ def laid_out(batch: pa.RecordBatch, columns: Sequence[Column], schema: pa.Schema
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _marked_uuids(source: pa.DataType, target: pa.DataType) -> pa.DataType:
-    """The source's type with UUIDs marked as such: 16 bytes in a column of text can be nothing else."""
+def _spelled(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """The array with UUIDs as text where the target has text: 16 bytes in such a column can be nothing else."""
     import pyarrow as pa
 
+    from lakeevolve.avro.arrow import nested
+    from lakeevolve.tables.layout import to_layout
+
+    source = array.type
     if source == pa.binary(16) and pa.types.is_string(target):
-        return pa.uuid()
-    if pa.types.is_list(source) and pa.types.is_list(target):
-        return pa.list_(source.value_field.with_type(_marked_uuids(source.value_type, target.value_type)))
-    if pa.types.is_map(source) and pa.types.is_map(target):
-        item = source.item_field.with_type(_marked_uuids(source.item_type, target.item_type))
-        return pa.map_(source.key_field, item)
-    if pa.types.is_struct(source) and pa.types.is_struct(target):
+        return to_layout(to_layout(array, pa.uuid()), pa.string())
+    if pa.types.is_struct(source) and pa.types.is_struct(target) and _packed(source):
         wanted = {f.name: f.type for f in target}
-        return pa.struct([f.with_type(_marked_uuids(f.type, wanted.get(f.name, f.type))) for f in source])
-    return source
+        parts = zip(source, nested.fields(array), strict=True)
+        made = [_spelled(child, wanted.get(f.name, f.type)) for f, child in parts]
+        return nested.struct(pa.struct([(f.name, m.type) for f, m in zip(source, made, strict=True)]), made, array)
+    if pa.types.is_list(source) and pa.types.is_list(target) and _packed(source):
+        offsets, items = nested.lists(array)
+        items = _spelled(items, target.value_type)
+        return nested.list_like(pa.list_(items.type), offsets, items, array)
+    if pa.types.is_map(source) and pa.types.is_map(target) and _packed(source):
+        offsets, entries = nested.lists(array)
+        keys, values = nested.fields(entries)
+        values = _spelled(values, target.item_type)
+        made_type = pa.map_(keys.type, values.type)
+        return nested.list_like(made_type, offsets, nested.entries(made_type, keys, values), array)
+    return array
+
+
+def _packed(type_: pa.DataType) -> bool:
+    """Whether 16 bytes stand anywhere in the type."""
+    import pyarrow as pa
+
+    return type_ == pa.binary(16) or any(_packed(type_.field(i).type) for i in range(type_.num_fields))
 
 
 def _settled(array: pa.Array, type_: DeltaType, target: pa.DataType) -> pa.Array:
