@@ -1,0 +1,139 @@
+"""From changes, capability and findings to steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakeevolve as le
+from lakeevolve.model.change import AddField, RenameField
+from lakeevolve.model.schema import Schema
+from lakeevolve.model.types import Field, Primitive
+from lakeevolve.planning.plan import fills_of, renames_of
+
+Rows = Callable[[Schema, int, int], pa.Table]
+
+BASE = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "state", "type": {"type": "enum", "name": "State", "symbols": ["NEW", "PAID"]}},
+        {"name": "amount", "type": "double"},
+    ],
+}
+ADDED = {**BASE, "fields": [*BASE["fields"], {"name": "currency", "type": "string", "default": "EUR"}]}
+
+
+@pytest.fixture
+def orders(lake: Any, rows: Rows) -> str:
+    uri: str = lake.create("orders", le.load(BASE), rows(le.load(BASE), 20, 1))
+    return uri
+
+
+def test_renames_name_the_old_path_also_beneath_a_renamed_record() -> None:
+    changes = [RenameField("address", "home"), RenameField("home.zip", "postcode"), RenameField("total", "amount")]
+    assert renames_of(changes) == {"home": "address", "home.postcode": "address.zip", "amount": "total"}
+
+
+def test_a_swap_is_two_renames_of_each_other() -> None:
+    assert renames_of([RenameField("a", "b"), RenameField("b", "a")]) == {"b": "a", "a": "b"}
+
+
+def test_fills_are_chosen_for_all_paths_or_per_path_with_a_star_for_the_rest() -> None:
+    changes = [AddField(path, Field(path, Primitive("int")), 0) for path in ("a", "b")]
+    assert fills_of(changes, "null") == {"a": "null", "b": "null"}
+    assert fills_of(changes, {"a": "null"}) == {"a": "null", "b": "default"}
+    assert fills_of(changes, {"*": "null", "b": "default"}) == {"a": "null", "b": "default"}
+
+
+def test_old_rows_is_default_or_null(orders: str) -> None:
+    for wrong in ("zero", {"currency": "zero"}):
+        with pytest.raises(le.errors.PlanError):
+            le.plan(orders, ADDED, old_rows=wrong)
+
+
+def test_a_schema_without_columns_is_no_target(orders: str) -> None:
+    with pytest.raises(le.errors.PlanError):
+        le.plan(orders, '"string"')
+
+
+def test_a_step_needs_the_permit_of_its_route(orders: str) -> None:
+    plan = le.plan(orders, ADDED)
+    assert {step.route for step in plan.steps if step.changes} == {"backfill"}
+    assert plan.permits == {"backfill"}
+    assert plan.total.files == 1
+    assert plan.total.rows == 20
+
+
+def test_a_route_that_is_insisted_on_and_not_possible_is_refused(orders: str) -> None:
+    plan = le.plan(orders, ADDED, routes={"currency": "metadata"})
+    assert [step.route for step in plan.steps if step.changes] == ["refuse"]
+    assert le.plan(orders, ADDED, routes={"currency": "backfill"}).applicable
+
+
+def test_the_digest_covers_what_is_approved_and_not_the_estimate(orders: str, lake: Any, rows: Rows) -> None:
+    first = le.plan(orders, ADDED)
+    lake.append(orders, rows(le.load(BASE), 10, 2))
+    second = le.plan(orders, ADDED)
+    assert second.total != first.total
+    assert second.digest == first.digest
+    assert le.plan(orders, ADDED, old_rows="null").digest != first.digest
+    assert le.plan(orders, ADDED, mode="FULL").digest != first.digest
+
+
+def test_a_plan_holds_no_path_of_the_schema_file(orders: str, tmp_path: Any) -> None:
+    import json
+
+    file = tmp_path / "target.avsc"
+    file.write_text(json.dumps({**ADDED, "fields": [*BASE["fields"], {"name": "currency", "type": "string"}]}))
+    plan = le.plan(orders, file)
+    assert plan.findings
+    assert "target.avsc" not in json.dumps(plan.to_json())
+
+
+def test_a_mode_that_fails_keeps_the_plan_from_being_applied(orders: str) -> None:
+    narrower = {**BASE, "fields": BASE["fields"][:2]}
+    assert le.plan(orders, narrower, mode="BACKWARD").applicable
+    plan = le.plan(orders, narrower, mode="FORWARD")
+    assert not plan.applicable
+    with pytest.raises(le.errors.PlanBlocked):
+        le.apply(plan, allow=("drop", "rewrite"))
+
+
+def test_a_waiver_lets_a_finding_pass(orders: str) -> None:
+    narrower = {**BASE, "fields": BASE["fields"][:2]}
+    failures = le.plan(orders, narrower, mode="FORWARD").failures
+    policy = le.Policy(waivers=tuple(le.Waiver(f.fingerprint, "agreed with all readers", "ann") for f in failures))
+    plan = le.plan(orders, narrower, mode="FORWARD", policy=policy)
+    assert plan.applicable
+    assert {finding.fingerprint for finding in plan.findings if finding.waived} == {f.fingerprint for f in failures}
+
+
+def test_a_table_never_seen_is_taken_for_an_enum_only_if_its_rows_hold_symbols_alone(lake: Any, rows: Rows) -> None:
+    text = {**BASE, "fields": [BASE["fields"][0], {"name": "state", "type": "string"}, BASE["fields"][2]]}
+    data = rows(le.load(text), 20, 1)
+    uri = lake.create("texts", le.load(text), data)
+    plan = le.plan(uri, ADDED)
+    assert plan.steps[0].precondition == "symbols-known"
+    before = le.open_table(uri).state
+    with pytest.raises(le.errors.PlanBlocked) as caught:
+        le.apply(plan, allow=("backfill",))
+    assert "no symbol" in str(caught.value)
+    assert le.open_table(uri).state == before
+
+    known = data.set_column(1, "state", pa.array(["NEW", "PAID"] * 10))
+    good = lake.create("states", le.load(text), known)
+    assert le.apply(le.plan(good, ADDED), allow=("backfill",)).status == "applied"
+    assert le.verify(good, full=True).ok
+
+
+def test_two_plans_for_one_table_end_with_one_of_them_stale(orders: str) -> None:
+    other = {**BASE, "fields": [*BASE["fields"], {"name": "note", "type": ["null", "string"], "default": None}]}
+    first, second = le.plan(orders, ADDED), le.plan(orders, other)
+    le.apply(first, allow=("backfill",))
+    with pytest.raises(le.errors.StalePlan):
+        le.apply(second)
