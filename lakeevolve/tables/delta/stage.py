@@ -195,18 +195,20 @@ def _check_conditions(staged: DeltaStaged, snapshot: Snapshot) -> None:
         raise
 
 
-def evaluate(table: DeltaTable, expression: str, name: str, where: str) -> tuple[int, int]:
+def evaluate(table: DeltaTable, expression: str, name: str, where: str, *, rows: int | None = None) -> tuple[int, int]:
     """Count the rows for which a rule of the table is false, and those for which it is null.
 
-    Raises ``UnsupportedTable`` where DataFusion cannot evaluate the expression, with the rule's name.
+    ``rows`` limits how many are looked at. Raises ``UnsupportedTable`` where DataFusion cannot evaluate the
+    expression, with the rule's name.
     """
     import pyarrow as pa
     from deltalake import QueryBuilder
 
     counted = ", ".join(f"count(*) FILTER (WHERE ({expression}) {test})" for test in ("IS FALSE", "IS NULL"))
+    source = identifier(_TABLE) if rows is None else f"(SELECT * FROM {identifier(_TABLE)} LIMIT {rows})"
     try:
         with guard(where, "a rule cannot be evaluated"):
-            found = QueryBuilder().register(_TABLE, table).execute(f"SELECT {counted} FROM {identifier(_TABLE)}")
+            found = QueryBuilder().register(_TABLE, table).execute(f"SELECT {counted} FROM {source}")
             batch = pa.table(found.read_all())
     except TableError as error:
         raise UnsupportedTable(

@@ -228,7 +228,7 @@ class Table:
     def _unevaluable(self) -> str | None:
         for name, expression in features.conditions(self._snapshot.metadata):
             try:
-                evaluate(self._handle, f"{expression}", name, self.uri)
+                evaluate(self._handle, expression, name, self.uri, rows=1)
             except TableError as error:
                 return f"{error.what}; {error.hint}"
         return None

@@ -14,6 +14,7 @@ import pytest
 from lakeevolve.errors import TableError
 from lakeevolve.model.schema import Schema
 from lakeevolve.tables import delta
+from lakeevolve.tables.base import Predicate
 
 from .conftest import bag, check, evolve, field, info, record, stage
 
@@ -469,6 +470,24 @@ def test_a_local_timestamp_is_added_where_no_column_is_required(tmp_path: Path) 
     assert DeltaTable(folder).protocol().reader_features == ["timestampNtz"]
 
 
+def test_names_that_avro_does_not_know_are_columns_like_any_other(tmp_path: Path) -> None:
+    from deltalake import write_deltalake
+
+    from lakeevolve.model.types import Field, Primitive, Record
+
+    struct = pa.array([{"x y": 1, "é\"'`": "q"}, None])
+    data = pa.table({"a b": [1, 2], "c.d": struct, "e=f": ["u", "v/%"], "Ü": [1.5, 2.5]})
+    write_deltalake(tmp_path / "t", data, partition_by=["e=f"])
+    uri = f"delta:{tmp_path / 't'}"
+    root = delta.open(uri).schema.record
+    target = Schema(Record(root.name, (*root.fields, Field("lot", Primitive("int"), 7))))
+    evolve(uri, target)
+    table = delta.open(uri)
+    assert table.schema == target
+    for path, value in (("`c.d`.`x y`", 1), ("`c.d`.`é\"'```", "q"), ("`e=f`", "v/%"), ("`a b`", 2)):
+        assert sum(b.num_rows for b in table.read(predicate=Predicate(path, "=", value))) == 1, path
+
+
 def test_a_table_without_rows_evolves(tmp_path: Path) -> None:
     uri = f"delta:{tmp_path / 't'}"
     delta.create_table(uri, plain(field("n", "int")))
@@ -492,6 +511,8 @@ def test_two_independent_readers_see_the_evolved_tables(
     rows: Callable[[Schema, int, int], pa.Table],
     readers: Callable[[list[str]], dict[str, list[list[dict[str, Any]]]]],
 ) -> None:
+    from deltalake import DeltaTable
+
     uris = []
     for number, case in enumerate(CASES):
         before, after, how, _ = CASES[case]
@@ -506,6 +527,7 @@ def test_two_independent_readers_see_the_evolved_tables(
     delta.create_table(whole, types)
     delta.append(whole, rows(types, 40, 8))
     stage(whole, record(*_fields(types), field("added", "int", default=5))).commit()
+    DeltaTable(whole.removeprefix("delta:")).create_checkpoint()
     uris.append(whole)
     for reader, found in readers([uri.removeprefix("delta:") for uri in uris]).items():
         for uri, theirs in zip(uris, found, strict=True):

@@ -133,6 +133,7 @@ TYPES = record(
     field("flag", "boolean"),
     field("day", {"type": "int", "logicalType": "date"}),
     field("at", {"type": "long", "logicalType": "timestamp-micros"}),
+    field("lt", {"type": "long", "logicalType": "local-timestamp-micros"}),
     field("tm", {"type": "int", "logicalType": "time-millis"}),
     field("tu", {"type": "long", "logicalType": "time-micros"}),
     field("dec", {"type": "bytes", "logicalType": "decimal", "precision": 30, "scale": 2}),
@@ -154,6 +155,7 @@ ROW = {
     "flag": True,
     "day": dt.date(1969, 12, 31),
     "at": dt.datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=UTC),
+    "lt": dt.datetime(1969, 12, 31, 23, 59, 59, 999999),
     "tm": dt.time(1, 2, 3, 4000),
     "tu": dt.time(1, 2, 3, 4),
     "dec": Decimal("1234567890123456789.12"),
@@ -183,7 +185,13 @@ def table(tmp_path: Path) -> delta.Table:
         "u": None,
         "e": "B",
     }
-    other |= {"day": dt.date(2030, 1, 1), "at": dt.datetime(2030, 1, 1, tzinfo=UTC), "tm": dt.time(5), "tu": dt.time(5)}
+    other |= {
+        "day": dt.date(2030, 1, 1),
+        "at": dt.datetime(2030, 1, 1, tzinfo=UTC),
+        "tm": dt.time(5),
+        "tu": dt.time(5),
+        "lt": dt.datetime(2030, 1, 1),
+    }
     other |= {"dec": Decimal("2234567890123456789.12"), "uid": bytes(16)}
     for row in (ROW, other):
         delta.append(uri, pa.Table.from_pylist([row], schema=arrow_schema(TYPES)))
@@ -195,12 +203,12 @@ def test_every_type_is_found_by_equality_and_by_order(table: delta.Table, rewrit
     if rewritten:
         evolve(table.uri, record(*TYPES.to_json()["fields"], field("added", "int", default=0)))  # type: ignore[index]
         table = delta.open(table.uri)
-    for name in ("i", "l", "f", "d", "s", "b", "flag", "day", "at", "tm", "tu", "dec", "uid", "e"):
+    for name in ("i", "l", "f", "d", "s", "b", "flag", "day", "at", "lt", "tm", "tu", "dec", "uid", "e"):
         value = ROW[name]
         assert _count(table, Predicate(name, "=", value)) == 1, name
         assert _count(table, Predicate(name, "in", [value])) == 1, name
         assert _count(table, Predicate(name, "is null")) == 0, name
-    for name in ("i", "l", "f", "d", "s", "day", "at", "tm", "tu", "dec"):
+    for name in ("i", "l", "f", "d", "s", "day", "at", "lt", "tm", "tu", "dec"):
         assert _count(table, Predicate(name, "<", ROW[name])) == 0, name
     assert _count(table, Predicate("st.x", "=", 3)) == 1
     assert _count(table, Predicate("st.t", "=", "a''b")) == 1
