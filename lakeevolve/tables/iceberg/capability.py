@@ -58,6 +58,7 @@ from lakeevolve.model.types import (
 from lakeevolve.tables.base import Capability, Fill, Precondition
 from lakeevolve.tables.iceberg.facts import Facts
 from lakeevolve.tables.iceberg.locate import base_path, locate, subtree
+from lakeevolve.tables.iceberg.spark import statement
 from lakeevolve.tables.iceberg.types import iceberg_type, leaf_type, promotable
 
 
@@ -77,7 +78,11 @@ def capability(
     if found.route == "refuse":
         return found
     if facts.format_version >= 3:
-        return _external(facts, change, found)
+
+        def existed(path: str) -> bool:
+            return base_path(path, base.root, target.root, renames or {}, old_leaf=False) is not None
+
+        return _external(facts, found, statement(change, found, target, facts.name, existed))
     if found.route != "metadata" or found.precondition is not None:
         reason = _unworkable(facts)
         if reason is not None:
@@ -85,10 +90,10 @@ def capability(
     return found
 
 
-def _external(facts: Facts, change: Change, found: Capability) -> Capability:
+def _external(facts: Facts, found: Capability, sql: str | None) -> Capability:
     return Capability(
         "external",
-        "Spark SQL",
+        "Spark SQL" if sql is None else f"Spark SQL: {sql}",
         f"the table has format version {facts.format_version}, which no Python library writes yet "
         "(apache/iceberg-python#1551); there this would be: " + found.via,
         permit=found.permit,
@@ -307,12 +312,16 @@ class _Rules:
         reason = self._in_use(self._column(change.path), "written anew with another type")
         if reason is not None:
             return _refuse(reason)
+        readers = ["queries have to expect the new type"]
+        if self.facts.mapping is not None:
+            # The name stays with the old column, so that earlier snapshots still read.
+            readers.append("files without field ids that are added later read NULL here until the name mapping changes")
         return Capability(
             "rewrite",
             "new column and rewrite files",
             f"Iceberg does not promote {describe(change.old)} to {describe(change.new)}: the files are written anew",
             permit="rewrite",
-            readers=("queries have to expect the new type",),
+            readers=tuple(readers),
             precondition=precondition,
         )
 

@@ -80,7 +80,7 @@ def _know(column: IcebergType, type_: AvroType | None, path: str, found: dict[in
             _know(column.value_type, items, paths.values(path), found)
 
 
-class Opaque(Exception):  # noqa: N818 - control flow inside this module
+class Opaque(Exception):
     """The column has a type that Avro cannot say."""
 
 
@@ -147,7 +147,7 @@ class Derivation:
         if model is None:
             return None
         same = model.field(column.name)
-        for each in model.fields:
+        for each in model.fields if self.renames else ():
             if self.renames.get(paths.child(new_path, each.name)) == path:
                 return each
         if same is not None and paths.child(new_path, same.name) not in self.renames:

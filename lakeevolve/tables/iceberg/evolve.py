@@ -70,7 +70,7 @@ class Evolved:
     required: set[str] = field(default_factory=set)
 
 
-class _Replaced(Exception):  # noqa: N818 - control flow inside this module
+class _Replaced(Exception):
     """The type cannot change in place; the nearest enclosing column is to be replaced."""
 
 

@@ -18,6 +18,7 @@ class Facts:
 
     ``partitioned`` maps the source column of each partition field that is in force, or that live files still use, to
     the field's name; ``partition_names`` each partition field's name to its source where it is that column's identity.
+    ``name`` is what the table is called in statements.
     """
 
     format_version: int
@@ -29,6 +30,7 @@ class Facts:
     equality_deletes: bool = False
     formats: frozenset[str] = frozenset()
     branches: tuple[str, ...] = ()
+    name: str = "the_table"
 
     @property
     def identifiers(self) -> frozenset[int]:
@@ -36,7 +38,7 @@ class Facts:
 
 
 def facts_of(
-    metadata: TableMetadata, *, specs: Collection[int], equality_deletes: bool, formats: frozenset[str]
+    metadata: TableMetadata, *, name: str, specs: Collection[int], equality_deletes: bool, formats: frozenset[str]
 ) -> Facts:
     """The facts of a table. *specs* are those that live files use."""
     partitioned: dict[int, str] = {}
@@ -58,9 +60,10 @@ def facts_of(
         formats,
         tuple(
             sorted(
-                name
-                for name, ref in metadata.refs.items()
-                if ref.snapshot_ref_type == SnapshotRefType.BRANCH and name != MAIN_BRANCH
+                branch
+                for branch, ref in metadata.refs.items()
+                if ref.snapshot_ref_type == SnapshotRefType.BRANCH and branch != MAIN_BRANCH
             )
         ),
+        name,
     )

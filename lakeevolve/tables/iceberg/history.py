@@ -151,11 +151,12 @@ def _derive_later(
 
 def main_line(metadata: TableMetadata) -> list[Snapshot]:
     """The snapshots that led to the current one, oldest first."""
+    known = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     line = []
     at = metadata.current_snapshot()
     while at is not None:
         line.append(at)
-        at = metadata.snapshot_by_id(at.parent_snapshot_id) if at.parent_snapshot_id is not None else None
+        at = known.get(at.parent_snapshot_id) if at.parent_snapshot_id is not None else None
     return line[::-1]
 
 
@@ -299,10 +300,11 @@ def data_files(entries: Entries, history: History, metadata: TableMetadata, io: 
     """The files with the version that each was written for."""
     order = _Order(metadata)
     mapping = metadata.name_mapping()
+    snapshots = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     found = []
     for entry, handle in entries.files:
         theirs = handle.file
-        snapshot = metadata.snapshot_by_id(entry.snapshot_id) if entry.snapshot_id is not None else None
+        snapshot = snapshots.get(entry.snapshot_id) if entry.snapshot_id is not None else None
         sequence = entry.file_sequence_number or entry.sequence_number or None
         begun = [
             version

@@ -26,7 +26,6 @@ from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import AvroType
 from lakeevolve.tables.iceberg.catalog import translated
 from lakeevolve.tables.iceberg.shape import Reading, field_id, has_ids, with_ids
-from lakeevolve.tables.iceberg.types import by_name
 
 if TYPE_CHECKING:
     from pyiceberg.table.name_mapping import NameMapping
@@ -68,25 +67,27 @@ def read_raw(
     *schema*, then the foreign columns."""
     refuse_unreadable(handle)
     deleted = _deleted(io, handle)
-    columns: list[tuple[NestedField | None, AvroType | None, str]] = [
-        (by_name(schema.as_struct(), each.name), each.type, each.name) for each in avro.fields
-    ]
-    columns += [(column, None, column.name) for column in foreign]
+    named = {column.name: column for column in schema.columns}
+    missing = [each.name for each in avro.fields if each.name not in named]
+    if missing:
+        raise TableError(
+            f"the table's schema has no column {missing[0]!r}, which this version of it should have",
+            where=handle.file.file_path,
+            hint="the schema was removed from the table's metadata: restore it, or start anew from today",
+        )
+    columns: list[tuple[NestedField, AvroType | None]] = [(named[each.name], each.type) for each in avro.fields]
+    columns += [(column, None) for column in foreign]
+    names = [column.name for column, _ in columns]
     with opened(io, handle.file.file_path) as parquet:
         fields = identified(parquet.schema_arrow, mapping, handle.file.file_path)
         reading = Reading(fields, handle.file.file_path, handle.given)
         start = 0
         for batch in _batches(parquet, handle.file.file_path):
-            arrays = []
-            for column, type_, name in columns:
-                if column is None:
-                    raise TableError(
-                        f"the table's schema has no column {name!r}, which this version of it should have",
-                        where=handle.file.file_path,
-                        hint="the schema was removed from the table's metadata: restore it, or start anew from today",
-                    )
-                arrays.append(reading.column(batch.columns, len(batch), column, type_, paths.child("", name)))
-            made = pa.RecordBatch.from_arrays(arrays, names=[name for _, _, name in columns])
+            arrays = [
+                reading.column(batch.columns, len(batch), column, type_, paths.child("", column.name))
+                for column, type_ in columns
+            ]
+            made = pa.RecordBatch.from_arrays(arrays, names=names)
             yield _without(made, start, deleted)
             start += len(batch)
 

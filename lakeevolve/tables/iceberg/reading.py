@@ -15,17 +15,17 @@ from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files
 from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table import DataScan, FileScanTask
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.types import DecimalType, IcebergType, TimestampType, TimestamptzType, UUIDType
+from pyiceberg.types import DecimalType, IcebergType, NestedField, TimestampType, TimestamptzType, UUIDType
 
 from lakeevolve.errors import TableError, UnsupportedTable
 from lakeevolve.model import path as paths
 from lakeevolve.model.schema import Schema
+from lakeevolve.model.types import AvroType
 from lakeevolve.tables.base import DataFile, Predicate
 from lakeevolve.tables.iceberg.catalog import translated
 from lakeevolve.tables.iceberg.locate import locate
 from lakeevolve.tables.iceberg.raw import foreign_columns
 from lakeevolve.tables.iceberg.shape import Reading, with_ids
-from lakeevolve.tables.iceberg.types import by_name
 
 
 def read_table(
@@ -49,8 +49,9 @@ def read_table(
         tasks = [task for task in scan.plan_files() if file is None or task.file.file_path == file.path]
     tasks.sort(key=lambda task: str(task.file.file_path))
     for task in tasks:
+        canonical = _Canonical(schema, avro, task.file.file_path)
         for batch in _task(metadata, io, schema, expression, task):
-            yield _canonical(batch, schema, avro, task.file.file_path)
+            yield canonical(batch)
 
 
 def _task(
@@ -69,20 +70,35 @@ def _task(
         yield batch
 
 
-def _canonical(batch: pa.RecordBatch, schema: IcebergSchema, avro: Schema, where: str) -> pa.RecordBatch:
-    reading = Reading(with_ids(list(batch.schema), list(schema.name_mapping)), where)
-    struct = schema.as_struct()
-    names = [each.name for each in avro.fields] + [column.name for column in foreign_columns(schema, avro)]
-    types = {each.name: each.type for each in avro.fields}
-    arrays = []
-    for name in names:
-        column = by_name(struct, name)
-        if column is None:
+class _Canonical:
+    """Turns the batches of one file into the canonical layout."""
+
+    def __init__(self, schema: IcebergSchema, avro: Schema, where: str) -> None:
+        named = {column.name: column for column in schema.columns}
+        missing = [each.name for each in avro.fields if each.name not in named]
+        if missing:
             raise TableError(
-                f"the table has no column {name!r}", where=where, hint="refresh the table: its schema has changed"
+                f"the table has no column {missing[0]!r}",
+                where=where,
+                hint="refresh the table: its schema has changed",
             )
-        arrays.append(reading.column(batch.columns, len(batch), column, types.get(name), paths.child("", name)))
-    return pa.RecordBatch.from_arrays(arrays, names=names)
+        self.columns: list[tuple[NestedField, AvroType | None]] = [(named[f.name], f.type) for f in avro.fields]
+        self.columns += [(column, None) for column in foreign_columns(schema, avro)]
+        self.names = [column.name for column, _ in self.columns]
+        self.mapping = list(schema.name_mapping)
+        self.where = where
+        self.reading: Reading | None = None
+        self.held: pa.Schema | None = None
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self.reading is None or not batch.schema.equals(self.held):
+            self.held = batch.schema
+            self.reading = Reading(with_ids(list(batch.schema), self.mapping), self.where)
+        arrays = [
+            self.reading.column(batch.columns, len(batch), column, type_, paths.child("", column.name))
+            for column, type_ in self.columns
+        ]
+        return pa.RecordBatch.from_arrays(arrays, names=self.names)
 
 
 def _expression(schema: IcebergSchema, avro: Schema, predicate: Predicate) -> BooleanExpression:

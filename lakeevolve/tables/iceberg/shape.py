@@ -7,6 +7,7 @@ column's initial default where the table has one (Iceberg spec, "Column Projecti
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
@@ -32,7 +33,7 @@ from lakeevolve.avro.arrow import arrow_type, nested
 from lakeevolve.errors import TableError
 from lakeevolve.model import path as paths
 from lakeevolve.model.types import AvroType
-from lakeevolve.tables.iceberg.types import below, by_name, children
+from lakeevolve.tables.iceberg.types import below, children
 from lakeevolve.tables.layout import to_canonical, to_layout
 
 if TYPE_CHECKING:
@@ -79,9 +80,24 @@ def _inner(type_: pa.DataType) -> list[pa.Field]:
         return list(type_)
     if pa.types.is_map(type_):
         return [type_.key_field, type_.item_field]
-    if pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_):
-        return [type_.value_field]
-    return []
+    return [type_.value_field] if _is_list(type_) else []
+
+
+def _is_list(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_))
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Fields that stand beside each other in a file, found by id, and the levels beneath each."""
+
+    by_id: Mapping[int, int]
+    inner: tuple[Level, ...]
+
+    @classmethod
+    def of(cls, fields: Sequence[pa.Field]) -> Level:
+        ids = {number: at for at, field in enumerate(fields) if (number := field_id(field)) is not None}
+        return cls(ids, tuple(cls.of(_inner(field.type)) for field in fields))
 
 
 class Reading:
@@ -92,7 +108,7 @@ class Reading:
     """
 
     def __init__(self, fields: Sequence[pa.Field], where: str, given: Mapping[int, Any] | None = None) -> None:
-        self.fields = fields
+        self.level = Level.of(fields)
         self.where = where
         self.given = given or {}
 
@@ -100,26 +116,10 @@ class Reading:
         self, arrays: Sequence[pa.Array], length: int, column: NestedField, type_: AvroType | None, path: str
     ) -> pa.Array:
         """One top-level column, of the canonical type or, without an Avro type, of the table's own Arrow type."""
-        found = self._pick(self.fields, column.field_id)
-        array = None if found is None else without_extensions(arrays[found])
-        return self._value(array, found, self.fields, column, type_, path, length)
-
-    def _pick(self, fields: Sequence[pa.Field], number: int) -> int | None:
-        return next((at for at, field in enumerate(fields) if field_id(field) == number), None)
-
-    def _value(
-        self,
-        array: pa.Array | None,
-        at: int | None,
-        fields: Sequence[pa.Field],
-        column: NestedField,
-        type_: AvroType | None,
-        path: str,
-        length: int,
-    ) -> pa.Array:
-        if array is None or at is None:
+        at = self.level.by_id.get(column.field_id)
+        if at is None:
             return self._absent(column, type_, path, length)
-        return self._convert(array, fields[at], column.field_type, type_, path)
+        return self._convert(without_extensions(arrays[at]), self.level.inner[at], column.field_type, type_, path)
 
     def _absent(self, column: NestedField, type_: AvroType | None, path: str, length: int) -> pa.Array:
         value = self.given.get(column.field_id, column.initial_default)
@@ -130,43 +130,44 @@ class Reading:
         return to_canonical(plain, type_) if type_ is not None else to_layout(plain, target)
 
     def _convert(
-        self, array: pa.Array, field: pa.Field, column: IcebergType, type_: AvroType | None, path: str
+        self, array: pa.Array, level: Level, column: IcebergType, type_: AvroType | None, path: str
     ) -> pa.Array:
         held = array.type
         match column:
             case StructType() if pa.types.is_struct(held):
-                inside = list(field.type)
-                parts = nested.fields(array)
-                made, names = [], []
-                for name, inner, here in children(type_, column, path):
-                    below_ = by_name(column, name)
-                    if below_ is None:
-                        raise self._differs(f"the table has no column {name!r}", here)
-                    at = self._pick(inside, below_.field_id)
-                    part = None if at is None else parts[at]
-                    made.append(self._value(part, at, inside, below_, inner, here, len(array)))
-                    names.append(name)
-                target = pa.struct([pa.field(name, each.type) for name, each in zip(names, made, strict=True)])
-                return nested.struct(target, made, array)
-            case ListType() if pa.types.is_list(held) or pa.types.is_large_list(held):
+                return self._struct(array, level, column, type_, path)
+            case ListType() if _is_list(held):
                 offsets, values = nested.lists(array)
-                items = self._convert(
-                    values, field.type.value_field, column.element_type, below(type_), paths.items(path)
-                )
+                items = self._convert(values, level.inner[0], column.element_type, below(type_), paths.items(path))
                 name = "item" if type_ is not None else "element"
                 return nested.list_like(pa.list_(pa.field(name, items.type)), offsets, items, array)
             case MapType() if pa.types.is_map(held):
                 offsets, entries = nested.lists(array)
                 keys, values = nested.fields(entries)
-                keys = self._convert(keys, field.type.key_field, column.key_type, None, paths.values(path))
-                values = self._convert(
-                    values, field.type.item_field, column.value_type, below(type_), paths.values(path)
-                )
+                here = paths.values(path)
+                keys = self._convert(keys, level.inner[0], column.key_type, None, here)
+                values = self._convert(values, level.inner[1], column.value_type, below(type_), here)
                 target = pa.map_(keys.type, pa.field("value", values.type))
                 return nested.list_like(target, offsets, nested.entries(target, keys, values), array)
             case PrimitiveType():
                 return self._leaf(array, column, type_, path)
         raise self._differs(f"the file holds {held} and the schema says {column}", path)
+
+    def _struct(self, array: pa.Array, level: Level, column: StructType, type_: AvroType | None, path: str) -> pa.Array:
+        parts = nested.fields(array)
+        columns = {each.name: each for each in column.fields}
+        made, names = [], []
+        for name, inner, here in children(type_, column, path):
+            if name not in columns:
+                raise self._differs(f"the table has no column {name!r}", here)
+            at = level.by_id.get(columns[name].field_id)
+            if at is None:
+                made.append(self._absent(columns[name], inner, here, len(array)))
+            else:
+                made.append(self._convert(parts[at], level.inner[at], columns[name].field_type, inner, here))
+            names.append(name)
+        target = pa.struct([pa.field(name, each.type) for name, each in zip(names, made, strict=True)])
+        return nested.struct(target, made, array)
 
     def _leaf(self, array: pa.Array, column: PrimitiveType, type_: AvroType | None, path: str) -> pa.Array:
         held = array.type
@@ -180,7 +181,7 @@ class Reading:
         try:
             return to_canonical(array, type_) if type_ is not None else to_layout(array, wanted)
         except TableError as error:
-            raise TableError(error.what, where=f"{self.where}, {error.where or path}", hint=error.hint) from error
+            raise TableError(error.what, where=f"{self.where}, {path or '$'}", hint=error.hint) from error
 
     def _widened(self, array: pa.Array, held: pa.DataType, wanted: pa.DataType, column: PrimitiveType) -> pa.Array:
         """Undo what a promotion or another writer's habits make of a column, all of it exactly."""

@@ -225,7 +225,7 @@ class _Staging:
 
     def _schema_updates(self, evolved: Evolved) -> tuple[TableUpdate, ...]:
         current = self.base.schema()
-        same = next((schema for schema in self.base.schemas if schema == evolved.schema), None)
+        same = next((schema for schema in (current, *self.base.schemas) if schema == evolved.schema), None)
         if same is not None:
             changed: tuple[TableUpdate, ...] = (
                 () if same.schema_id == current.schema_id else (_set_current(same.schema_id),)

@@ -190,13 +190,18 @@ class IcebergHandle:
 
     def read(self, file: DataFile | None = None, predicate: Predicate | None = None) -> Iterator[pa.RecordBatch]:
         newest = self.history()[-1]
+        metadata, pinned = self._table.metadata, self._location.snapshot
+        schema = schema_of(metadata, newest.schema_id)
+        if pinned is not None:
+            # pyiceberg binds a filter to the current schema, whatever snapshot is read.
+            metadata = metadata.model_copy(update={"current_schema_id": schema.schema_id})
         return read_table(
-            self._table.metadata,
+            metadata,
             self._table.io,
-            schema_of(self._table.metadata, newest.schema_id),
+            schema,
             newest.schema,
             self.uri,
-            snapshot=self._location.snapshot,
+            snapshot=pinned,
             file=file,
             predicate=predicate,
         )
@@ -207,6 +212,7 @@ class IcebergHandle:
         entries = self._entries_at(None)
         return facts_of(
             self._table.metadata,
+            name=".".join(self._location.identifier),
             specs=entries.specs,
             equality_deletes=entries.equality_deletes,
             formats=entries.formats,

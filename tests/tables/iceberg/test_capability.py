@@ -203,6 +203,40 @@ def test_every_change_of_a_v3_table_is_external() -> None:
     assert all("format version 3" in each.reason for each in found if each.route == "external")
 
 
+def test_changes_of_a_v3_table_come_with_their_spark_sql() -> None:
+    old = record(
+        f("a", "int"),
+        f("b", "string"),
+        f("l", {"type": "array", "items": rec("S", f("x", "float"), f("y", "int"))}),
+        f("o", "int"),
+    )
+    new = record(
+        f("m", {"type": "map", "values": ["null", rec("V", f("q", decimal(9, 2)))]}, default={}),
+        f(
+            "n",
+            ["null", {"type": "map", "values": ["null", rec("W", f("q", decimal(9, 2)))]}],
+            default=None,
+            doc="it's",
+        ),
+        f("c", "string", aliases=["b"]),
+        f("a", "long", doc="it's"),
+        f("l", {"type": "array", "items": rec("S", f("x", "double"))}),
+        f("o", ["null", "int"]),
+    )
+    found = [each.via for each in route(old, new, format_version=3, name="shop.orders")]
+    sql = [via.removeprefix("Spark SQL: ") for via in found if via != "Spark SQL"]
+    assert sql == [
+        "ALTER TABLE shop.orders RENAME COLUMN `b` TO `c`",
+        "ALTER TABLE shop.orders ALTER COLUMN `a` AFTER `c`",
+        "ALTER TABLE shop.orders ADD COLUMN `n` MAP<STRING, STRUCT<`q`: DECIMAL(9, 2)>> COMMENT 'it\\'s' AFTER `m`",
+        "ALTER TABLE shop.orders ALTER COLUMN `a` COMMENT 'it\\'s'",
+        "ALTER TABLE shop.orders ALTER COLUMN `a` TYPE BIGINT",
+        "ALTER TABLE shop.orders DROP COLUMN `l`.element.`y`",
+        "ALTER TABLE shop.orders ALTER COLUMN `l`.element.`x` TYPE DOUBLE",
+        "ALTER TABLE shop.orders ALTER COLUMN `o` DROP NOT NULL",
+    ]
+
+
 @pytest.mark.parametrize(
     ("hindrance", "reason"),
     [
