@@ -83,8 +83,9 @@ def read_raw(
         reading = Reading(fields, handle.file.file_path, handle.given)
         start = 0
         for batch in _batches(parquet, handle.file.file_path):
+            held = batch.columns
             arrays = [
-                reading.column(batch.columns, len(batch), column, type_, paths.child("", column.name))
+                reading.column(held, len(batch), column, type_, paths.child("", column.name))
                 for column, type_ in columns
             ]
             made = pa.RecordBatch.from_arrays(arrays, names=names)

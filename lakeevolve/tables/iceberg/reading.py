@@ -94,8 +94,9 @@ class _Canonical:
         if self.reading is None or not batch.schema.equals(self.held):
             self.held = batch.schema
             self.reading = Reading(with_ids(list(batch.schema), self.mapping), self.where)
+        held = batch.columns
         arrays = [
-            self.reading.column(batch.columns, len(batch), column, type_, paths.child("", column.name))
+            self.reading.column(held, len(batch), column, type_, paths.child("", column.name))
             for column, type_ in self.columns
         ]
         return pa.RecordBatch.from_arrays(arrays, names=self.names)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, cast
 
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile as TheirFile
 from pyiceberg.manifest import ManifestContent, ManifestEntry, ManifestEntryStatus, ManifestFile
+from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table import Transaction
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation, SnapshotSummaryCollector, Summary, update_snapshot_summaries
 from pyiceberg.table.update import UpdatesAndRequirements
 from pyiceberg.table.update.snapshot import _SnapshotProducer
@@ -19,6 +22,14 @@ from pyiceberg.typedef import EMPTY_DICT
 REWRITE: Final = "lakeevolve.rewrite"
 
 
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """What a snapshot's producer asks of a transaction. A real one copies the table's metadata at every question."""
+
+    table_metadata: TableMetadata
+    _table: IcebergTable
+
+
 class Replace(_SnapshotProducer["Replace"]):
     """An overwrite snapshot that takes out exactly the given files and adds others, each under its own spec.
 
@@ -26,13 +37,12 @@ class Replace(_SnapshotProducer["Replace"]):
     out by partition values.
     """
 
-    def __init__(self, transaction: Transaction, io: FileIO, taken: Iterable[str], added: Iterable[TheirFile]) -> None:
-        super().__init__(Operation.OVERWRITE, transaction, io)
+    def __init__(self, state: Frozen, io: FileIO, taken: Iterable[str], added: Iterable[TheirFile]) -> None:
+        super().__init__(Operation.OVERWRITE, cast(Transaction, state), io)
         self._taken = frozenset(taken)
         self._new = list(added)
         self._kept: list[ManifestFile] = []
         self._dead: list[ManifestEntry] = []
-        self._sort()
 
     def stage(self) -> UpdatesAndRequirements:
         """Write the manifests and the manifest list; nothing refers to them yet."""
@@ -42,8 +52,11 @@ class Replace(_SnapshotProducer["Replace"]):
         """What has been written for this snapshot, apart from the data files."""
         return [*self._written_manifests, *self._written_manifest_lists]
 
-    def _sort(self) -> None:
-        """Read the parent's manifests once: which stay, and which entries of the others are taken out."""
+    def sort(self) -> frozenset[str]:
+        """Read the parent's manifests: which stay, and which entries of the others are taken out.
+
+        Returns the files to take out that the table does not hold (any more).
+        """
         parent = self._transaction.table_metadata.snapshot_by_id(self._parent_snapshot_id or 0)
         for manifest in parent.manifests(self._io) if parent is not None else []:
             if manifest.content != ManifestContent.DATA:
@@ -61,6 +74,7 @@ class Replace(_SnapshotProducer["Replace"]):
                     for entry in live:
                         writer.add_entry(self._as(ManifestEntryStatus.EXISTING, entry))
                 self._kept.append(writer.to_manifest_file())
+        return self._taken - {str(entry.data_file.file_path) for entry in self._dead}
 
     def _as(self, status: ManifestEntryStatus, entry: ManifestEntry) -> ManifestEntry:
         return ManifestEntry.from_args(
@@ -70,10 +84,6 @@ class Replace(_SnapshotProducer["Replace"]):
             file_sequence_number=entry.file_sequence_number,
             data_file=entry.data_file,
         )
-
-    def missing(self) -> frozenset[str]:
-        """Files to take out that the table does not hold (any more)."""
-        return self._taken - {str(entry.data_file.file_path) for entry in self._dead}
 
     def _manifests(self) -> list[ManifestFile]:
         made = []

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyiceberg.io import FileIO
 from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table import Table as IcebergTable
-from pyiceberg.table import TableProperties, Transaction
+from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import (
@@ -30,6 +30,7 @@ from pyiceberg.table.update import (
     SetPropertiesUpdate,
     TableRequirement,
     TableUpdate,
+    update_table_metadata,
 )
 
 from lakeevolve.errors import TableError, UnsupportedTable
@@ -43,7 +44,7 @@ from lakeevolve.tables.iceberg.facts import Facts
 from lakeevolve.tables.iceberg.mapping import mapped
 from lakeevolve.tables.iceberg.raw import Handle, foreign_columns, read_raw
 from lakeevolve.tables.iceberg.reading import read_table
-from lakeevolve.tables.iceberg.snapshot import Replace
+from lakeevolve.tables.iceberg.snapshot import Frozen, Replace
 from lakeevolve.tables.iceberg.write import new_path, write_file
 
 if TYPE_CHECKING:
@@ -185,16 +186,15 @@ class _Staging:
             raise
 
     def _stage(self, evolved: Evolved) -> StagedEvolution:
-        transaction = self.table.transaction()
+        updates = self._schema_updates(evolved)
         with translated(self.where):
-            transaction._stage(self._schema_updates(evolved))
-            schema = transaction.table_metadata.schema()
-        files = [self._rewrite(source, schema) for source in self.evolution.rewrite]
+            metadata = update_table_metadata(self.base, updates)
+        files = [self._rewrite(source, metadata.schema()) for source in self.evolution.rewrite]
         kept = tuple(file for file in files if file is not None)
-        with translated(self.where):
-            if self.evolution.rewrite:
-                self._replace(transaction, kept)
-            metadata = transaction.table_metadata
+        if self.evolution.rewrite:
+            with translated(self.where):
+                updates += self._replace(metadata, kept)
+                metadata = update_table_metadata(self.base, updates)
         return StagedEvolution(
             where=self.where,
             io=self.table.io,
@@ -202,16 +202,18 @@ class _Staging:
             metadata=metadata,
             target=self.evolution.target,
             checked=self.checked or bool(self.evolution.rewrite),
-            updates=transaction._updates,
+            updates=updates,
             files=kept,
             written=self.written,
         )
 
-    def _replace(self, transaction: Transaction, files: Sequence[StagedFile]) -> None:
+    def _replace(self, metadata: TableMetadata, files: Sequence[StagedFile]) -> tuple[TableUpdate, ...]:
+        """Write the snapshot's manifests; the schema is the new one already."""
         taken = [source.path for source in self.evolution.rewrite]
-        producer = Replace(transaction, self.table.io, taken, [file.handle.file for file in files])
+        added = [file.handle.file for file in files]
+        producer = Replace(Frozen(metadata, self.table), self.table.io, taken, added)
         try:
-            missing = producer.missing()
+            missing = producer.sort()
             if missing:
                 raise TableError(
                     "a file to be rewritten is not in the table any more",
@@ -221,7 +223,7 @@ class _Staging:
             updates, _ = producer.stage()
         finally:
             self.written += producer.written()
-        transaction._stage(updates)
+        return updates
 
     def _schema_updates(self, evolved: Evolved) -> tuple[TableUpdate, ...]:
         current = self.base.schema()

@@ -80,8 +80,9 @@ def write_file(
     writer: pq.ParquetWriter | None = None
     try:
         for group in _groups(batches):
+            held = _arrays(group, schema)
             arrays = [
-                to_file(_one(group, column.name), column, wanted, types.get(column.name), paths.child("", column.name))
+                to_file(held[column.name], column, wanted, types.get(column.name), paths.child("", column.name))
                 for column, wanted in zip(schema.columns, arrow, strict=True)
             ]
             if writer is None:
@@ -134,15 +135,19 @@ def _discard(io: FileIO, path: str, writer: Any, stream: Any) -> None:
             return
 
 
-def _one(rows: pa.Table, name: str) -> pa.Array:
-    if name not in rows.column_names:
-        raise TableError(
-            "the rows to be written lack a column of the table",
-            where=name,
-            hint="rows have the columns of the schema, then the foreign ones; a column without values is all null",
-        )
-    column = rows.column(name)
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+def _arrays(rows: pa.Table, schema: IcebergSchema) -> dict[str, pa.Array]:
+    held = dict(zip(rows.column_names, rows.columns, strict=True))
+    for column in schema.columns:
+        if column.name not in held:
+            raise TableError(
+                "the rows to be written lack a column of the table",
+                where=column.name,
+                hint="rows have the columns of the schema, then the foreign ones; a column without values is all null",
+            )
+    return {
+        name: column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+        for name, column in held.items()
+    }
 
 
 def new_path(location: Any, folder: str = "") -> str:

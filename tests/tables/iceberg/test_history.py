@@ -231,3 +231,15 @@ def test_a_marker_that_cannot_be_read_is_an_error(workshop: Any) -> None:
     table.refresh()
     with pytest.raises(TableError, match=r"lakeevolve\.v\.1"):
         table.history()
+
+
+def test_an_old_snapshot_is_filtered_by_its_own_names(workshop: Any) -> None:
+    from lakeevolve.tables.base import Predicate
+
+    table = workshop.table(ROW, [{"id": 1, "a": 1}, {"id": 2, "a": 2}], mark=True)
+    before = table.state.position
+    renamed = {**ROW, "fields": [ROW["fields"][0], {"name": "b", "type": "double", "aliases": ["a"]}]}
+    workshop.evolve(table, renamed)
+    pinned = open_table(f"{table.uri}@{before}")
+    assert rows(pinned.read(predicate=Predicate("a", "=", 2))) == [{"id": 2, "a": 2}]
+    assert rows(table.read(predicate=Predicate("b", "=", 2.0))) == [{"id": 2, "b": 2.0}]

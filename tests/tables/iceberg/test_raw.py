@@ -312,3 +312,17 @@ def test_a_v3_table_can_be_read_and_described(golden: Any) -> None:
     assert table.state.pin["format-version"] == 3
     assert table.schema.fields[1].name == "val"
     assert open_table(table.uri).describe()["counts"]["rows"] == 0
+
+
+def test_files_without_ids_are_rewritten_with_ids_and_old_snapshots_still_read(
+    workshop: Any, read: Any, tmp_path: Path
+) -> None:
+    table = workshop.table(FLAT)
+    _added(table, tmp_path, "plain", pa.table({"id": pa.array([1], pa.int32()), "v": pa.array([7], pa.int32())}))
+    before = table.state.position
+    evolved = workshop.evolve(table, {**FLAT, "fields": [FLAT["fields"][0], {"name": "v", "type": "double"}]})
+    assert evolved.routes() == {"rewrite"}
+    assert "name mapping" in " ".join(evolved.capabilities[0][1].readers)
+    got = read(table)
+    assert got.ours == got.expected == got.duckdb == [{"id": 1, "v": 7.0}]
+    assert rows(open_table(f"{table.uri}@{before}").read()) == [{"id": 1, "v": 7}]
