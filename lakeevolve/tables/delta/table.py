@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from lakeevolve.errors import CommitConflict, TableError, TableNotFound
+from lakeevolve.errors import CommitConflict, TableError, TableNotFound, UnsupportedTable
 from lakeevolve.model.change import Change
 from lakeevolve.model.digest import json_digest
 from lakeevolve.model.find import find_field
@@ -250,7 +250,7 @@ class Table:
         self._refuse_pinned()
         reason = features.unwritable(snapshot.protocol, snapshot.metadata)
         if reason is not None:
-            raise TableError("the table cannot be changed from here", where=self.uri, hint=reason)
+            raise UnsupportedTable("the table cannot be changed from here", where=self.uri, hint=reason)
         wanted = evolve(snapshot.metadata.struct, evolution)
         live = [found.add for found in snapshot.files.values()]
         if any(route in ("rewrite", "backfill") for _, route in evolution.changes):
