@@ -58,11 +58,13 @@ def commit(
         updates = (*staged.updates, SetPropertiesUpdate(updates=marker.to_properties(wanted)))
         failure = _try(catalog, table, updates, staged, where)
         if failure is None:
+            _settle(table, wanted, where)
             return
         with translated(where):
             table = catalog.load_table(table.name())
         if _landed(table, wanted[-1]):
             # The answer was lost, not the commit.
+            _settle(table, wanted, where)
             return
         if not isinstance(failure, CommitFailedException):
             with translated(where):
@@ -89,6 +91,17 @@ def _try(
     except Exception as error:
         return error
     return None
+
+
+def _settle(table: IcebergTable, wanted: Sequence[MarkerEntry], where: str) -> None:
+    """Correct the schema id in the marker where the catalog gave the new schema another one than was to be expected:
+    a REST catalog numbers schemas itself."""
+    newest, given = wanted[-1], table.metadata.current_schema_id
+    if newest.origin["schema_id"] == given:
+        return
+    corrected = [*wanted[:-1], replace(newest, origin={**newest.origin, "schema_id": given})]
+    with translated(where), table.transaction() as transaction:
+        transaction.set_properties(marker.to_properties(corrected))
 
 
 def _refuse_moved(table: IcebergTable, staged: StagedEvolution, where: str) -> None:

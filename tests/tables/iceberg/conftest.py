@@ -115,6 +115,9 @@ class Workshop:
         )
         table.commit(evolved.staged, [*(_entry(version) for version in versions), entry])
 
+    def fold(self, table: IcebergHandle, versions: Sequence[Version], file: DataFile) -> Iterator[pa.RecordBatch]:
+        return fold(table, versions, file)
+
     def evolve(self, table: IcebergHandle, target: Any, **options: Any) -> Evolved:
         evolved = self.prepare(table, target, **options)
         self.commit(table, evolved)

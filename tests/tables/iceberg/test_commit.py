@@ -235,6 +235,19 @@ def test_a_swap_that_lost_to_an_append_is_tried_again(workshop: Any, monkeypatch
     assert len(table.history()) == 2
 
 
+def test_a_schema_id_that_the_catalog_chose_otherwise_is_corrected(workshop: Any, monkeypatch: Any) -> None:
+    from lakeevolve.tables.iceberg.stage import StagedEvolution
+
+    table = workshop.table(OLD, ROWS)
+    evolved = workshop.prepare(table, OPTIONAL)
+    real = StagedEvolution.origin
+    monkeypatch.setattr(StagedEvolution, "origin", lambda self, now: {**real(self, now), "schema_id": 99})
+    workshop.commit(table, evolved)
+    versions = table.history()
+    assert [version.schema_id for version in versions] == [0, 1]
+    assert not versions[-1].derived
+
+
 def test_progress_is_read_off_the_table(workshop: Any) -> None:
     table = workshop.table(OLD, ROWS)
     assert table.progress_of("p") == "none"
