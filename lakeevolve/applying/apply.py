@@ -217,7 +217,7 @@ class _Run:
         raise AssertionError("unreachable")
 
     def _once(self, dry_run: bool) -> Application:
-        versions = self.table.history(hint=self.plan.target)
+        versions = self.table.history(hint=self.plan.hint)
         if versions[-1].digest != self.plan.base_digest and self.table.progress_of(self.plan.digest) == "none":
             raise StalePlan(
                 "the plan is stale: the table's schema is not the one it starts from",
@@ -225,7 +225,7 @@ class _Run:
                 hint="make the plan again",
             )
         after = self._version(versions)
-        files = self.table.files(hint=self.plan.target)
+        files = self.table.files(hint=self.plan.hint)
         self._check_data(files)
         if dry_run:
             return Application(self.plan.digest, "dry-run", self.plan.base_version, state=self.table.state)
@@ -270,7 +270,7 @@ class _Run:
             checked,
             files,
             target=self.plan.target,
-            hint=self.plan.target,
+            hint=self.plan.hint,
             renames=self.plan.renames,
             fills=self.plan.fills,
             progress=lambda done, of: self.progress("check", done, of),
@@ -289,7 +289,7 @@ class _Run:
 
         def convert(file: DataFile) -> Iterator[pa.RecordBatch]:
             run, row = fold(chain, file.version, after.number), 0
-            for batch in self.table.raw(file, hint=self.plan.target):
+            for batch in self.table.raw(file, hint=self.plan.hint):
                 try:
                     yield run(batch, row_offset=row)
                 except ValueMismatch as error:
@@ -332,6 +332,8 @@ class _Run:
             evolution,
             (*versions, after),
             files,
+            hint=self.plan.hint,
+            engine=self.engine,
             progress=lambda done, of: self.progress("prove", done, of),
         )
         if not proof.ok:

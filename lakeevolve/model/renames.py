@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from lakeevolve.errors import ConfigError
 from lakeevolve.model.find import find_field
+from lakeevolve.model import path as paths
 from lakeevolve.model.schema import Schema
+from lakeevolve.model.types import Array, AvroType, Map, Record, Union, branch_names, is_null
 
 #: As a caller gives them: old path to new path, or (old path, new path) pairs.
 Renames: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
@@ -52,3 +55,43 @@ def renames_between(pairs: Sequence[tuple[str, str]], old: Schema, new: Schema) 
         if find_field(old.root, target) is None or target in leaving:
             found[target] = source
     return found
+
+
+def as_aliases(schema: Schema, renames: Renames) -> Schema:
+    """The schema with declared renames written as aliases of its fields.
+
+    What reads a table by a schema that it has never carried knows aliases only.
+    """
+    pairs = rename_pairs(renames)
+    if not pairs:
+        return schema
+    return replace(schema, root=_aliased(schema.root, paths.ROOT, {new: paths.leaf(old) for old, new in pairs}))
+
+
+def _aliased(type_: AvroType, path: str, old_names: Mapping[str, str]) -> AvroType:
+    match type_:
+        case Record():
+            fields = []
+            for field in type_.fields:
+                at = paths.child(path, field.name)
+                aliases = field.aliases
+                if at in old_names and old_names[at] not in aliases:
+                    aliases = (*aliases, old_names[at])
+                fields.append(replace(field, type=_aliased(field.type, at, old_names), aliases=aliases))
+            return replace(type_, fields=tuple(fields))
+        case Array():
+            return replace(type_, items=_aliased(type_.items, paths.items(path), old_names))
+        case Map():
+            return replace(type_, values=_aliased(type_.values, paths.values(path), old_names))
+        case Union():
+            if type_.optional:
+                branches = tuple(_aliased(branch, path, old_names) for branch in type_.branches)
+            else:
+                names = iter(branch_names(type_))
+                branches = tuple(
+                    branch if is_null(branch) else _aliased(branch, paths.branch(path, next(names)), old_names)
+                    for branch in type_.branches
+                )
+            return replace(type_, branches=branches)
+        case _:
+            return type_

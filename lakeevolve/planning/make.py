@@ -14,6 +14,7 @@ from lakeevolve.model import path as paths
 from lakeevolve.model.change import Change
 from lakeevolve.model.diff import diff
 from lakeevolve.model.find import enums
+from lakeevolve.model.renames import as_aliases
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import Record
 from lakeevolve.planning.plan import Estimate, Plan, Step, fills_of, renames_of
@@ -94,7 +95,8 @@ def plan(
     wanted = sources.load(target)
     if not isinstance(wanted.root, Record):
         raise PlanError("the target's root is not a record, so it is no table", where=wanted.source)
-    versions = live.history(hint=wanted)
+    hint = as_aliases(wanted, renames)
+    versions = live.history(hint=hint)
     base = versions[-1].schema
     delta = diff(base, wanted, renames=renames)
     fills = fills_of(delta.changes, old_rows)
@@ -107,7 +109,7 @@ def plan(
         not_renames=not_renames,
     )
     routed = _route(live, delta.changes, base, wanted, fills, routes or {})
-    files = live.files(hint=wanted)
+    files = live.files(hint=hint)
     steps = _steps(live, routed, files)
     if steps and versions[-1].derived:
         steps = (*_adopted(base), *steps)

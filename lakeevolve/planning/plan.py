@@ -18,6 +18,7 @@ from lakeevolve.errors import LakeEvolveError, PlanFormatError
 from lakeevolve.model.change import AddField, Change, RenameField
 from lakeevolve.model.change_json import change_from_json, change_to_json
 from lakeevolve.model.digest import json_digest
+from lakeevolve.model.renames import as_aliases
 from lakeevolve.model.schema import Schema
 from lakeevolve.rules.findings import Finding, finding_from_json
 from lakeevolve.tables.base import Fill, Permit, Precondition, Route
@@ -135,6 +136,14 @@ class Plan:
     def fills(self) -> dict[str, Fill]:
         """Per added path, what rows older than the plan read there."""
         return fills_of(self.changes, self.old_rows)
+
+    @property
+    def hint(self) -> Schema:
+        """What a table that carries no schema is read as: the target, with the owner's renames as aliases."""
+        declared = {
+            change.new_path for change in self.changes if isinstance(change, RenameField) and change.via == "overlay"
+        }
+        return as_aliases(self.target, [(old, new) for new, old in self.renames.items() if new in declared])
 
     @property
     def renames(self) -> dict[str, str]:

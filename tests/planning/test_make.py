@@ -137,3 +137,19 @@ def test_two_plans_for_one_table_end_with_one_of_them_stale(orders: str) -> None
     le.apply(first, allow=("backfill",))
     with pytest.raises(le.errors.StalePlan):
         le.apply(second)
+
+
+def test_the_owners_word_renames_a_record_of_a_table_never_seen(lake: Any, rows: Rows) -> None:
+    def order(address: str, zip_: str) -> dict[str, Any]:
+        fields = [{"name": zip_, "type": "int"}, {"name": "city", "type": ["null", "string"], "default": None}]
+        record = {"type": "record", "name": "Address", "fields": fields}
+        return {**BASE, "fields": [BASE["fields"][0], {"name": address, "type": record}]}
+
+    old, new = order("address", "zip"), order("home", "postcode")
+    uri = lake.create("homes", le.load(old), rows(le.load(old), 20, 1))
+    plan = le.plan(uri, new, renames=[("address", "home"), ("address.zip", "home.postcode")])
+    assert plan.renames == {"home": "address", "home.postcode": "address.zip"}
+    assert plan.applicable
+    assert le.apply(plan, allow=("rewrite",)).ok
+    assert le.verify(uri, full=True).ok
+    assert le.open_table(uri).schema == le.load(new)
