@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeevolve import _api as le
 from lakeevolve.demo import samples
-from lakeevolve.demo.build import DemoTable, Format, Progress, build, schema_file, state_in
+from lakeevolve.demo.build import FORMATS, DemoTable, Format, Progress, build, each_format, schema_file, state_in
 from lakeevolve.errors import PlanBlocked, PlanError
 from lakeevolve.report.text import counted, diff_text, findings_text, plan_text, replay_text
 
@@ -96,29 +97,46 @@ def _evolve(
     _say(console, diff_text(le.diff(old, new)), 2)
     _say(console, f"$ lakeevolve check {schema_file(root, name, f'[1-{version}]')}")
     _say(console, _verdict(le.check(new, [schema_file(root, name, v) for v in range(1, version)], MODE)), 2)
-    for table in tables:
-        saved = root / "plans" / f"{name}-{table.format}-v{version}.json"
-        what = f"{name} in {table.format} to version {version}"
-        progress(f"{what}: plan", 0, 1)
-        plan = le.plan(table.uri, new, mode=MODE)
-        plan.save(saved)
-        _say(console, f"$ lakeevolve plan {table.uri} {new} --out {saved}")
-        _say(console, _routes(plan), 2)
-        _say(console, f"$ lakeevolve apply {saved}{_permits(plan)}")
-        applied = le.apply(saved, allow=plan.permits, progress=_phases(what, progress))
-        _say(console, _applied(applied), 2)
-        yield Outcome(table, version, plan, saved, applied)
+    for told, outcome in each_format(functools.partial(_step, root, version, new, progress), tables):
+        for line, indent in told:
+            _say(console, line, indent)
+        yield outcome
+
+
+def _step(
+    root: Path, version: int, new: Path, progress: Progress, table: DemoTable
+) -> tuple[list[tuple[str, int]], Outcome]:
+    """One table's way to one version, and what is to be told of it: texts with their indents."""
+    saved = root / "plans" / f"{table.name}-{table.format}-v{version}.json"
+    what = f"{table.name} to version {version}"
+    progress(table.format, f"{what}: plan", 0, 1)
+    plan = le.plan(table.uri, new, mode=MODE)
+    plan.save(saved)
+    applied = le.apply(saved, allow=plan.permits, progress=_phases(table.format, what, progress))
+    told = [
+        (f"$ lakeevolve plan {table.uri} {new} --out {saved}", 0),
+        (_routes(plan), 2),
+        (f"$ lakeevolve apply {saved}{_permits(plan)}", 0),
+        (_applied(applied), 2),
+    ]
+    return told, Outcome(table, version, plan, saved, applied)
 
 
 def _verify(console: Console, tables: Sequence[DemoTable], progress: Progress) -> dict[str, ReplayResult]:
     _heading(console, "All versions of all tables, once more from what the tables themselves say")
     found = {}
-    for at, table in enumerate(tables):
-        progress(f"{table.name} in {table.format}: verify", at, len(tables))
-        found[table.uri] = le.verify(table.uri)
-        _say(console, f"$ lakeevolve verify {table.uri}")
-        _say(console, replay_text(found[table.uri], table.uri), 2)
+    for name in samples.TABLES:
+        of_name = [table for table in tables if table.name == name]
+        for table, replay in zip(of_name, each_format(functools.partial(_replay, progress), of_name), strict=True):
+            _say(console, f"$ lakeevolve verify {table.uri}")
+            _say(console, replay_text(replay, table.uri), 2)
+            found[table.uri] = replay
     return found
+
+
+def _replay(progress: Progress, table: DemoTable) -> ReplayResult:
+    progress(table.format, f"{table.name}: verify", 0, 1)
+    return le.verify(table.uri)
 
 
 def _verdict(report: Report) -> str:
@@ -142,9 +160,9 @@ def _permits(plan: Plan) -> str:
     return "".join(f" --allow {permit}" for permit in sorted(plan.permits))
 
 
-def _phases(what: str, progress: Progress) -> Progress:
+def _phases(format_: Format, what: str, progress: Progress) -> Callable[[str, int, int], None]:
     """The progress of an apply, whose phases say nothing of the table that they belong to."""
-    return lambda phase, done, of: progress(f"{what}: {phase}", done, of)
+    return lambda phase, done, of: progress(format_, f"{what}: {phase}", done, of)
 
 
 def _applied(applied: Application) -> str:
@@ -244,12 +262,15 @@ def _listed(numbers: Sequence[int]) -> str:
 
 @contextmanager
 def _bars() -> Iterator[Progress]:
-    """One bar on stderr for what is being done; nothing where stderr is no terminal."""
+    """One bar on stderr for each format; nothing where stderr is no terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     errors = Console(stderr=True)
-    columns: tuple[Any, ...] = (SpinnerColumn(), TextColumn("{task.description:<56}"), BarColumn(), TimeElapsedColumn())
+    texts = (TextColumn("{task.fields[format]:<8}"), TextColumn("{task.description:<40}"))
+    columns: tuple[Any, ...] = (SpinnerColumn(), *texts, BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bars:
-        task = bars.add_task("start", total=1)
-        yield lambda what, done, of: bars.update(task, description=what, completed=done, total=of)
+        tasks = {format_: bars.add_task("start", total=1, format=format_) for format_ in FORMATS}
+        yield lambda format_, what, done, of: bars.update(
+            tasks[format_], description=what, completed=done, total=max(of, 1)
+        )
