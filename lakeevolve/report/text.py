@@ -174,7 +174,7 @@ def mismatch_text(mismatch: Mismatch, *, show_values: bool = False) -> str:
 def history_text(versions: Sequence[Version], uri: str) -> str:
     lines = [f"{uri}: {counted(len(versions), 'version')}"]
     for version in versions:
-        made = "made by others" if version.derived else f"plan {(version.plan or '')[:12]}" if version.plan else "start"
+        made = f"plan {version.plan[:12]}" if version.plan else "as first seen" if version.number == 1 else "by others"
         when = "" if version.at is None else version.at.isoformat(timespec="seconds") + "  "
         lines.append(f"  {version.number:>3}  {when}{version.digest[:12]}  {made}  {len(version.schema.fields)} fields")
     return "\n".join(lines)
