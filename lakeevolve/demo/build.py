@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
@@ -23,6 +24,19 @@ PARTS: Final = ("iceberg", "delta", "schemas", "plans", "state")
 
 Format = Literal["iceberg", "delta"]
 FORMATS: Final[tuple[Format, ...]] = ("iceberg", "delta")
+#: What both formats use. Loaded before they go side by side: a module that two threads load at once can be met half
+#: loaded.
+SHARED: Final = (
+    "lakeevolve.applying.apply",
+    "lakeevolve.planning.make",
+    "lakeevolve.replay.verify",
+    "lakeevolve.tables.delta",
+    "lakeevolve.tables.iceberg",
+    "pyarrow.compute",
+    "pyarrow.dataset",
+    "pyarrow.parquet",
+)
+
 #: Called with the format, what is being done to its tables, the steps done and the steps in all.
 Progress = Callable[[Format, str, int, int], None]
 
@@ -81,6 +95,8 @@ def build(directory: str | Path, progress: Progress = quiet) -> tuple[DemoTable,
     """
     root = Path(directory)
     claim(root)
+    for module in SHARED:
+        import_module(module)
     with state_in(root):
         of_format = list(each_format(functools.partial(_build, root, progress), FORMATS))
     return tuple(table for of_name in zip(*of_format, strict=True) for table in of_name)
