@@ -64,6 +64,7 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = {
     "sqlalchemy": ("lakeevolve.tables.iceberg",),
     "deltalake": ("lakeevolve.tables.delta",),
     "fastavro": ("lakeevolve.avro.container",),
+    "polars_avro": ("lakeevolve.avro.container.fast",),
     "typer": ("lakeevolve.cli", "lakeevolve.__main__"),
     "click": ("lakeevolve.cli", "lakeevolve.__main__"),
     "rich": ("lakeevolve.cli", "lakeevolve.report", "lakeevolve.demo"),
@@ -77,7 +78,7 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = {
 }
 
 #: What must not be loaded by ``import lakeevolve`` or ``lakeevolve --help``.
-HEAVY = ("pyarrow", "pyiceberg", "deltalake", "fastavro", "duckdb", "polars", "pydantic", "sqlalchemy")
+HEAVY = ("pyarrow", "pyiceberg", "deltalake", "fastavro", "duckdb", "polars", "polars_avro", "pydantic", "sqlalchemy")
 
 LONGEST = 500
 

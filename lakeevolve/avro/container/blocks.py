@@ -1,0 +1,164 @@
+"""The blocks of an object container file, unpacked, and where batches of rows end in them."""
+
+from __future__ import annotations
+
+import binascii
+import bz2
+import lzma
+import os
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, Final
+
+import pyarrow as pa
+
+from lakeevolve.avro.container.header import DAMAGED, SYNC, Header, opened
+from lakeevolve.errors import SourceError
+
+#: Encoded bytes that one batch holds at most, whatever ``batch_size`` says.
+HELD: Final = 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One block: its number (from 1), its place in the file, and its rows as Avro encodes them."""
+
+    number: int
+    at: int
+    count: int
+    data: bytes
+
+
+def blocks(name: str, header: Header, first: int = 1, at: int | None = None) -> Iterator[Block]:
+    """The blocks of a file from the one at byte *at*, which has the number *first*.
+
+    Raises ``SourceError``, with the number of the block, where the file is cut off or damaged. A file that ends exactly
+    where a block ends is a valid file.
+    """
+    unpack = unpacker(name, header.codec)
+    with opened(name) as file:
+        size = os.fstat(file.fileno()).st_size
+        number = first
+        here = file.seek(header.start if at is None else at)
+        while here < size:
+            with decoding(name, number):
+                block = _block(file, number, here, size, header.sync, unpack)
+            yield block
+            number += 1
+            here = file.tell()
+
+
+@contextmanager
+def decoding(name: str, block: int) -> Iterator[None]:
+    """Whatever a decoder, a codec or Python raises over damaged bytes, as an error of ours."""
+    try:
+        yield
+    except Exception as error:
+        raise SourceError("the file is cut off or damaged", where=f"{name}, block {block}", hint=DAMAGED) from error
+
+
+@dataclass(slots=True)
+class Cuts:
+    """Where batches end: after ``batch_size`` rows, or earlier where rows are large.
+
+    How many bytes a row has is told by its block as a whole, so that it does not matter who decodes it.
+    """
+
+    batch_size: int
+    rows: int = 0
+    held: int = 0
+
+    def cut(self, block: Block) -> Iterator[tuple[int, bool]]:
+        """The rows of the next block in pieces, each with whether a batch ends behind it."""
+        count, size, done = block.count, len(block.data), 0
+        while done < count:
+            rows = min(self.batch_size - self.rows, count - done)
+            if size:
+                rows = min(rows, max(1, -(-(HELD - self.held) * count // size)))
+            self.held += (done + rows) * size // count - done * size // count
+            self.rows += rows
+            done += rows
+            ends = self.rows >= self.batch_size or self.held >= HELD
+            if ends:
+                self.rows = self.held = 0
+            yield rows, ends
+
+
+def unpacker(name: str, codec: str) -> Callable[[bytes], bytes]:
+    """The inverse of a codec. Raises ``SourceError`` for one that is not known."""
+    arrow = {"snappy": "snappy", "zstandard": "zstd", "lz4": "lz4_raw"}.get(codec, codec)
+    if codec not in _CODECS or (codec in ("snappy", "zstandard", "lz4") and not pa.Codec.is_available(arrow)):
+        raise SourceError(
+            f"the file's codec cannot be read: {codec!r}", where=name, hint="write the file with the codec deflate"
+        )
+    return _CODECS[codec]
+
+
+def _block(file: IO[bytes], number: int, here: int, end: int, sync: bytes, unpack: Callable[[bytes], bytes]) -> Block:
+    count, size = _long(file), _long(file)
+    if count < 0 or not 0 <= size <= end - file.tell():
+        raise ValueError("the block's count or size is wrong")
+    packed = file.read(size)
+    if file.read(SYNC) != sync:
+        raise ValueError("the block does not end where it should")
+    return Block(number, here, count, unpack(packed))
+
+
+def _long(file: IO[bytes]) -> int:
+    number = shift = 0
+    while shift < 70:
+        byte = file.read(1)[0]
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1)
+        shift += 7
+    raise ValueError("a number has too many bytes")
+
+
+def _deflate(data: bytes) -> bytes:
+    # Some writers leave the end of the zlib format behind the deflated bytes.
+    return zlib.decompressobj(-15).decompress(data)
+
+
+def _snappy(data: bytes) -> bytes:
+    size = shift = 0
+    for byte in data[:5]:
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    if size > 64 * len(data):  # at best, three bytes stand for 64
+        raise ValueError("the block's size is wrong")
+    unpacked: bytes = pa.decompress(data[:-4], size, "snappy", asbytes=True)
+    # What Avro puts behind a block: the CRC32 of what it holds.
+    if binascii.crc32(unpacked) != int.from_bytes(data[-4:], "big"):
+        raise ValueError("the block's checksum is wrong")
+    return unpacked
+
+
+def _zstandard(data: bytes) -> bytes:
+    with pa.input_stream(pa.BufferReader(data), compression="zstd") as stream:
+        unpacked: bytes = stream.read()
+    return unpacked
+
+
+def _lz4(data: bytes) -> bytes:
+    # No codec of the specification; what fastavro writes under the name: the size, then one block.
+    size = int.from_bytes(data[:4], "little")
+    if size > 256 * len(data):
+        raise ValueError("the block's size is wrong")
+    unpacked: bytes = pa.decompress(data[4:], size, "lz4_raw", asbytes=True)
+    return unpacked
+
+
+_CODECS: Final[dict[str, Callable[[bytes], bytes]]] = {
+    "null": bytes,
+    "deflate": _deflate,
+    "bzip2": bz2.decompress,
+    "xz": lzma.decompress,
+    "snappy": _snappy,
+    "zstandard": _zstandard,
+    "lz4": _lz4,
+}
