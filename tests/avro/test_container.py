@@ -7,8 +7,10 @@ import datetime as dt
 import gc
 import io
 import json
+import logging
 import random
 import uuid
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -52,13 +54,17 @@ def header(schema: Any, **more: bytes) -> bytes:
 
 
 @pytest.fixture(params=["polars-avro", "fastavro"], autouse=True)
-def decoder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def decoder(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> Iterator[str]:
     """Which of the two decodes, where both can."""
     if request.param == "fastavro":
         monkeypatch.setattr(fast, "_problem", lambda: "the test says so")
     else:
         pytest.importorskip("polars_avro", reason="the extra lakeevolve[fast] is not installed")
-    return str(request.param)
+    yield str(request.param)
+    given_up = [entry.getMessage() for entry in caplog.get_records("call") if entry.levelno >= logging.WARNING]
+    assert given_up == [], "polars-avro was to decode what it could not"
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
-"""What a resolution does not read need not be decoded, nor have a table form."""
+"""What a resolution does not read need not be decoded, nor have a table form; and what becomes of a symbol is known
+before any is decoded."""
 
 from __future__ import annotations
 
@@ -12,8 +13,10 @@ from lakeevolve.avro.nodes import (
     FromUnion,
     Incompatibility,
     Items,
+    Keep,
     Node,
     ReadField,
+    Symbols,
     ToBranch,
     Values,
 )
@@ -23,7 +26,10 @@ from lakeevolve.model.types import Array, AvroType, Map, Union
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """A resolution whose writer holds only the fields that are read."""
+    """A resolution whose writer holds only the fields that are read.
+
+    Its enums name each symbol as it is read: two symbols may have one name.
+    """
 
     writer: Schema
     reader: Schema
@@ -69,6 +75,10 @@ def _prune(type_: AvroType, node: Node) -> tuple[AvroType, Node]:
         case ToBranch():
             below, inner = _prune(type_, node.node)
             return below, ToBranch(node.reader, node.index, inner)
+        case Symbols():
+            known = tuple(symbol for symbol in node.read_as if symbol is not None)
+            if len(known) == len(node.read_as):
+                return replace(node.writer, symbols=known, default=None), Keep(node.reader)
     return type_, node
 
 

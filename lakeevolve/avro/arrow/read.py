@@ -185,8 +185,19 @@ def batch_of(struct: pa.StructArray, schema: pa.Schema, more: Sequence[pa.Array]
     )
 
 
-def read_array(resolution: Resolution, array: pa.Array, *, partial: bool, strict: bool, row_offset: int) -> pa.Array:
-    """Run a resolution that was :func:`checked` over an array of the writer's root type."""
+def read_array(
+    resolution: Resolution,
+    array: pa.Array,
+    *,
+    partial: bool,
+    strict: bool,
+    row_offset: int,
+    valid: bool = False,
+) -> pa.Array:
+    """Run a resolution that was :func:`checked` over an array of the writer's root type.
+
+    With ``valid``, the array is known to hold nothing but values of that type, as what a decoder made does.
+    """
     writer = resolution.writer.root
     array = convert(array, arrow_type(writer, strict=False), writer, error=ResolutionError, canonical=True)
     failures = Failures()
@@ -198,7 +209,8 @@ def read_array(resolution: Resolution, array: pa.Array, *, partial: bool, strict
         failures.check(row_offset)
         return array
     reader = resolution.reader.root
-    run.require(array, reader, None, rows, paths.ROOT)
+    if not valid:
+        run.require(array, reader, None, rows, paths.ROOT)
     failures.check(row_offset)
     return convert(array, arrow_type(reader), reader, error=ResolutionError, canonical=True)
 

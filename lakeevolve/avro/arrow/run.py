@@ -299,6 +299,8 @@ def _filled(part: FillField, length: int, present: pa.Array | None) -> pa.Array:
     if part.null:
         return pa.nulls(length, type_)
     one = pa.array([default_value(part.field.type, part.value)], type_)
+    if present is None and not pa.types.is_nested(type_):
+        return pa.repeat(one[0], length)
     zeros = pa.repeat(pa.scalar(0, pa.int8()), length)
     if present is not None:
         zeros = pc.if_else(present, zeros, pa.scalar(None, pa.int8()))

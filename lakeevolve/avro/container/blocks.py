@@ -44,10 +44,10 @@ def blocks(name: str, header: Header, first: int = 1, at: int | None = None) -> 
         here = file.seek(header.start if at is None else at)
         while here < size:
             with decoding(name, number):
-                block = _block(file, number, here, size, header.sync, unpack)
+                count, packed, end = _block(file, here, size, header.sync)
+                block = Block(number, here, count, unpack(packed))
             yield block
-            number += 1
-            here = file.tell()
+            number, here = number + 1, end
 
 
 @contextmanager
@@ -96,24 +96,27 @@ def unpacker(name: str, codec: str) -> Callable[[bytes], bytes]:
     return _CODECS[codec]
 
 
-def _block(file: IO[bytes], number: int, here: int, end: int, sync: bytes, unpack: Callable[[bytes], bytes]) -> Block:
-    count, size = _long(file), _long(file)
-    if count < 0 or not 0 <= size <= end - file.tell():
+def _block(file: IO[bytes], at: int, end: int, sync: bytes) -> tuple[int, bytes, int]:
+    """The count and the packed bytes of the block at *at*, and where the next one begins; the file ends at *end*."""
+    count, bytes_read = _long(file)
+    size, more = _long(file)
+    after = at + bytes_read + more + size + SYNC
+    if count < 0 or size < 0 or after > end:
         raise ValueError("the block's count or size is wrong")
     packed = file.read(size)
     if file.read(SYNC) != sync:
         raise ValueError("the block does not end where it should")
-    return Block(number, here, count, unpack(packed))
+    return count, packed, after
 
 
-def _long(file: IO[bytes]) -> int:
-    number = shift = 0
-    while shift < 70:
+def _long(file: IO[bytes]) -> tuple[int, int]:
+    """A number and how many bytes it has."""
+    number = 0
+    for read in range(10):
         byte = file.read(1)[0]
-        number |= (byte & 0x7F) << shift
+        number |= (byte & 0x7F) << 7 * read
         if byte < 0x80:
-            return (number >> 1) ^ -(number & 1)
-        shift += 7
+            return (number >> 1) ^ -(number & 1), read + 1
     raise ValueError("a number has too many bytes")
 
 

@@ -6,7 +6,7 @@ than a reader of damaged files may: it takes every index but 0 for the other bra
 block that holds more bytes than its rows, and reads no rows where rows have no bytes. So it gets blocks of ours, in
 which a block of the file is one record: the list of its rows, then a mark that nobody can guess; and unions of records,
 of which it checks the index. Where a list is not as long as its block says, or a mark not what it was, something in the
-block is not what it should be.
+block is not what it should be. What has no bytes is left out: Rust's Arrow cannot tell how much of it there is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from lakeevolve.avro.container.blocks import Block
 from lakeevolve.avro.container.header import SYNC, long, written
-from lakeevolve.avro.container.spread import wire
+from lakeevolve.avro.container.spread import has_bytes, wire
 from lakeevolve.model.types import (
     Array,
     AvroType,
@@ -131,8 +131,6 @@ def decoder(type_: AvroType, read: AvroType) -> Decoder:
     Unsuited
         It does not know the type, or is not installed.
     """
-    if not _has_bytes(type_):
-        raise Unsuited("its rows have no bytes")
     rows = _Schema().of(type_, read, 6)
     if problem := _problem():
         raise Unsuited(problem)
@@ -193,15 +191,6 @@ class _Source:
         return part
 
 
-def _has_bytes(type_: AvroType) -> bool:
-    match type_:
-        case Record():
-            return any(_has_bytes(field.type) for field in type_.fields)
-        case Fixed():
-            return type_.size > 0
-    return not is_null(type_)
-
-
 @dataclass(slots=True)
 class _Schema:
     """The schema for arrow-avro: of the same structure, and every use of a named type a type of its own.
@@ -215,6 +204,8 @@ class _Schema:
         """``level`` is how deep in JSON the type stands."""
         if level > _DEEPEST:
             raise Unsuited("its types are nested deeper than polars-avro goes")
+        if not has_bytes(type_):
+            raise Unsuited(f"polars-avro does not know {describe(type_)}, of which no value has a byte, in every place")
         match type_:
             case Primitive():
                 unread = {"int": "long", "string": "bytes"}
@@ -222,8 +213,6 @@ class _Schema:
             case Enum():
                 return "long" if read is None else "int"
             case Fixed():
-                if not type_.size:
-                    raise Unsuited(f"polars-avro does not know {describe(type_)}")
                 return {"type": "fixed", "name": self.name(), "size": type_.size}
             case Array():
                 items = read.items if isinstance(read, Array) else None
@@ -242,18 +231,19 @@ class _Schema:
     def record(self, type_: Record, read: AvroType | None, level: int) -> Json:
         wanted = {field.name: field.type for field in read.fields} if isinstance(read, Record) else {}
         name = self.name()
-        fields = [self.of(each.type, wanted.get(each.name), level + 3) for each in type_.fields]
-        # Rust's Arrow cannot tell how long an array of records without fields is.
-        return _record(name, [(f"f{at}", made) for at, made in enumerate(fields or ["null"])])
+        fields = [self.of(each.type, wanted.get(each.name), level + 3) for each in type_.fields if has_bytes(each.type)]
+        return _record(name, [(f"f{at}", made) for at, made in enumerate(fields)])
 
     def union(self, type_: Union, read: AvroType | None, level: int) -> Json:
         if not 0 < len(type_.branches) <= _BRANCHES:
             raise Unsuited(f"polars-avro does not know a union of {len(type_.branches)} branches")
         wanted = read.branches if isinstance(read, Union) else [None] * len(type_.branches)
-        return [
-            _record(self.name(), [("value", self.of(branch, part, level + 4))])
+        branches = [
+            "null" if is_null(branch) else _record(self.name(), [("value", self.of(branch, part, level + 4))])
             for branch, part in zip(type_.branches, wanted, strict=True)
         ]
+        # One that no value has: without it, no index would be wrong.
+        return [*branches, {"type": "fixed", "name": self.name(), "size": 1}] if type_.optional else branches
 
     def name(self) -> str:
         found = next(self.names, None)

@@ -182,6 +182,6 @@ def _batches(file: _File, pruned: Pruned | None, schema: pa.Schema, batch_size: 
         if pruned is None:
             array = convert(array, strict, file.read, error=SourceError, canonical=True)
         else:
-            array = read_array(pruned, array, partial=False, strict=True, row_offset=first)
+            array = read_array(pruned, array, partial=False, strict=True, row_offset=first, valid=True)
         first = row
         yield batch_of(array, schema)

@@ -11,7 +11,7 @@ import functools
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeevolve.model.types import Array, AvroType, Map, Record, Union, is_null
+from lakeevolve.model.types import Array, AvroType, Fixed, Map, Record, Union, is_null
 
 
 def wire(array: pa.Array, type_: AvroType, read: AvroType) -> pa.Array:
@@ -20,7 +20,8 @@ def wire(array: pa.Array, type_: AvroType, read: AvroType) -> pa.Array:
     Parameters
     ----------
     array:
-        The values; a map is a list of structs of key and value, and each branch of a union a struct of one field.
+        The values; a map is a list of structs of key and value, each branch of a union a struct of one field, and
+        ``["null", T]`` a union of three, of which no value has the third.
     type_, read:
         Their type, and the part of it that is wanted.
     """
@@ -31,13 +32,39 @@ def wire(array: pa.Array, type_: AvroType, read: AvroType) -> pa.Array:
             keys, values = array.values.field(0), array.values.field(1)
             return _list(array, _struct({"key": keys, "value": wire(values, type_.values, read.values)}, len(keys)))
         case Record(), Record():
-            place = {field.name: at for at, field in enumerate(type_.fields)}
-            wanted = [(place[field.name], field) for field in read.fields]
-            children = {f.name: wire(array.field(at), type_.fields[at].type, f.type) for at, f in wanted}
-            return _struct(children, len(array))
+            return _record(array, type_, read)
         case Union(), Union():
             return _union(array, type_, read)
     return array
+
+
+def has_bytes(type_: AvroType) -> bool:
+    """Whether values of a type have any bytes. What has none is not in the arrays."""
+    match type_:
+        case Record():
+            return any(has_bytes(field.type) for field in type_.fields)
+        case Fixed():
+            return type_.size > 0
+    return not is_null(type_)
+
+
+def _record(array: pa.Array, type_: Record, read: Record) -> pa.Array:
+    there = [field for field in type_.fields if has_bytes(field.type)]
+    found = {field.name: (field.type, array.field(at)) for at, field in enumerate(there)}
+    children = {
+        field.name: wire(found[field.name][1], found[field.name][0], field.type)
+        if field.name in found
+        else _nothing(field.type, len(array))
+        for field in read.fields
+    }
+    return _struct(children, len(array))
+
+
+def _nothing(type_: AvroType, length: int) -> pa.Array:
+    """Values that have no bytes."""
+    if isinstance(type_, Record):
+        return _struct({field.name: _nothing(field.type, length) for field in type_.fields}, length)
+    return pa.repeat(pa.scalar(b"", pa.binary(0)), length)
 
 
 def _union(array: pa.Array, type_: Union, read: Union) -> pa.Array:
@@ -51,6 +78,8 @@ def _union(array: pa.Array, type_: Union, read: Union) -> pa.Array:
         else:
             branches[str(at)] = _Chosen(chosen).spread(wire(array.field(at).field(0), branch, wanted))
     if type_.optional:
+        if len(array.field(2)):
+            raise ValueError("a union has no branch of that number")
         [values] = branches.values()
         return values
     return _struct(branches, len(array), there)
