@@ -150,17 +150,21 @@ def _refuse_blocked(plan: Plan) -> None:
     stopped = [step for step in plan.steps if step.route in ("refuse", "external")]
     if stopped:
         raise PlanBlocked(
-            f"{len(stopped)} of {len(plan.steps)} steps cannot be run here; the first: {stopped[0].reason}",
+            f"{len(stopped)} of {_counted(len(plan.steps), 'step')} cannot be run here; the first: {stopped[0].reason}",
             where=plan.table["uri"],
             hint="lakeevolve show PLAN lists them all",
         )
     if plan.failures:
         first = plan.failures[0]
         raise PlanBlocked(
-            f"{len(plan.failures)} findings fail the plan; the first: {first.rule} {first.path}",
+            f"{_counted(len(plan.failures), 'finding')} against the plan; the first: {first.rule} {first.path}",
             where=plan.table["uri"],
             hint="mend the schema, plan with another mode, or waive the finding",
         )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _refuse_unpermitted(plan: Plan, allow: Collection[str]) -> None:
@@ -277,7 +281,7 @@ class _Run:
         )
         if broken:
             raise PlanBlocked(
-                f"the data does not allow {len(broken)} of the plan's steps; the first: {broken[0].message}",
+                f"the data does not allow {_counted(len(broken), 'step')} of the plan; the first: {broken[0].message}",
                 where=broken[0].where,
                 hint="mend the rows, or keep the wider type",
             )

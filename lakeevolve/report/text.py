@@ -95,7 +95,7 @@ def plan_text(plan: Plan) -> str:
     findings = [finding for finding in plan.findings if not finding.rule.startswith("ROUTE-")]
     if findings:
         lines += ["", f"findings ({plan.mode})", *(f"  {line}" for line in findings_text(findings))]
-    if plan.rollout:
+    if plan.rollout and not plan.refused:
         lines += ["", "rollout: " + "; ".join(plan.rollout)]
     if plan.refused:
         lines += ["", f"apply will refuse: {counted(len(plan.refused), 'step')} cannot be done"]
