@@ -12,7 +12,7 @@ COULD_NOT_RUN = 2
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code (docs/reference/exit-codes.md lists them)."""
+    """Run one command and return its exit code (docs/index.md lists them)."""
     given = list(sys.argv[1:] if args is None else args)
     debug = "--debug" in given
     given = [arg for arg in given if arg != "--debug"]
