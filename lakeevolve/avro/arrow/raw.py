@@ -6,6 +6,7 @@ Types"). A value that has no counterpart becomes null and is reported; the calle
 
 from __future__ import annotations
 
+from array import array as words_of
 from collections.abc import Callable
 from decimal import Context, Decimal
 from typing import Final
@@ -58,8 +59,7 @@ def from_plain(array: pa.Array, type_: Primitive | Fixed, report: Report) -> pa.
         return _to_decimal(array, target, report)
     name = type_.logical.name if type_.logical is not None else ""
     if name in _DAY:
-        outside = pc.or_(pc.less(array, 0), pc.greater_equal(array, _DAY[name]))
-        array = without(array, outside, "it is no time of a day", report)
+        array = within(array, 0, _DAY[name] - 1, "it is no time of a day", report)
     if name in _MILLIS:
         return _scaled(array.cast(pa.int64()), 1000, report).view(target)
     return array.view(target)
@@ -80,8 +80,9 @@ def to_plain(array: pa.Array, type_: Primitive | Fixed, report: Report) -> pa.Ar
 def _scaled(numbers: pa.Array, factor: int, report: Report) -> pa.Array:
     """Numbers times *factor*, 64 bits wide."""
     limit = _MAX_LONG // factor
-    far = pc.or_(pc.greater(numbers, limit), pc.less(numbers, -limit))
-    return pc.multiply(without(numbers, far, "it lies outside of what 64 bits hold in the finer unit", report), factor)
+    return pc.multiply(
+        within(numbers, -limit, limit, "it lies outside of what 64 bits hold in the finer unit", report), factor
+    )
 
 
 def rescaled(array: pa.Array, target: pa.DataType, report: Report) -> pa.Array:
@@ -110,6 +111,14 @@ def without(array: pa.Array, bad: pa.Array, why: str, report: Report) -> pa.Arra
     return pc.if_else(pc.fill_null(bad, False), pa.scalar(None, array.type), array)
 
 
+def within(numbers: pa.Array, least: int, most: int, why: str, report: Report) -> pa.Array:
+    """The numbers with null in the place of what is less than *least* or more than *most*, which is reported."""
+    found = _range(numbers)
+    if least <= found[0] and found[1] <= most:
+        return numbers
+    return without(numbers, pc.or_(pc.less(numbers, least), pc.greater(numbers, most)), why, report)
+
+
 def _ticks(type_: pa.DataType) -> int:
     return {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[type_.unit]
 
@@ -117,18 +126,30 @@ def _ticks(type_: pa.DataType) -> int:
 def _to_decimal(array: pa.Array, target: pa.DataType, report: Report) -> pa.Array:
     width = target.byte_width
     raw = array.cast(pa.binary())
-    lengths = pc.binary_length(raw)
-    raw = without(raw, pc.equal(lengths, 0), "a decimal has at least one byte", report)
-    raw = pc.replace_substring_regex(raw, _PADDING, r"\1\2") if _longest(lengths) > width else raw
-    lengths = pc.binary_length(raw)
-    raw = without(raw, pc.greater(lengths, width), f"it has more digits than {target}", report)
+    least, most = _range(pc.binary_length(raw))
+    if not least:
+        raw = without(raw, pc.equal(pc.binary_length(raw), 0), "a decimal has at least one byte", report)
+    if most > width:
+        raw = pc.replace_substring_regex(raw, _PADDING, r"\1\2")
+        raw = without(raw, pc.greater(pc.binary_length(raw), width), f"it has more digits than {target}", report)
+    valid = nested.validity(raw)
+    whole = _widened(pc.fill_null(raw, b"\x00"), width)
+    made = pa.Array.from_buffers(target, len(whole), [valid, _mirrored(whole)], raw.null_count)
+    # So many bytes hold no more digits than the type does.
+    if 2 ** (8 * most - 1) < 10**target.precision:
+        return made
+    return _within_precision(made, target, report)
+
+
+def _widened(raw: pa.Array, width: int) -> pa.Array:
+    """Two's-complement numbers of at most *width* bytes, in *width* bytes."""
+    # Arrow pads texts; it does not look at their bytes.
+    text = raw.view(pa.string())
+    padded = pc.ascii_lpad(text, width, b"\x00")
     negative = pc.greater_equal(pc.binary_slice(raw, 0, 1), b"\x80")
-    pads = pa.array([sign * count for sign in (b"\x00", b"\xff") for count in range(width + 1)], pa.binary())
-    which = pc.add(pc.subtract(width, pc.binary_length(raw)), pc.multiply(negative.cast(pa.int32()), width + 1))
-    padded = pc.binary_join_element_wise(pads.take(which), raw, b"")
-    whole = pc.fill_null(padded, bytes(width)).cast(pa.binary(width))
-    buffers = [nested.validity(padded), _mirrored(whole)]
-    return _within_precision(pa.Array.from_buffers(target, len(whole), buffers, padded.null_count), target, report)
+    if pc.any(negative, min_count=0).as_py():
+        padded = pc.if_else(negative, pc.ascii_lpad(text, width, b"\xff"), padded)
+    return padded.view(pa.binary()).cast(pa.binary(width))
 
 
 def _from_decimal(array: pa.Array, plain: pa.DataType, report: Report) -> pa.Array:
@@ -167,14 +188,19 @@ def _within_precision(array: pa.Array, target: pa.DataType, report: Report) -> p
 
 
 def _mirrored(array: pa.Array) -> pa.Buffer:
-    """The bytes of a fixed_size_binary array with each value back to front."""
+    """The bytes of a fixed_size_binary array, of 16 or 32 bytes, with each value back to front."""
     width, count = array.type.byte_width, len(array)
-    raw = memoryview(array.buffers()[1])[array.offset * width : (array.offset + count) * width]
-    mirrored = bytearray(width * count)
-    for place in range(width):
-        mirrored[place::width] = raw[width - 1 - place :: width]
-    return pa.py_buffer(mirrored)
+    words = words_of("Q")
+    words.frombytes(memoryview(array.buffers()[1])[array.offset * width : (array.offset + count) * width])
+    words.byteswap()
+    each = width // 8
+    order = [words[place::each] for place in range(each)]
+    for place, column in enumerate(reversed(order)):
+        words[place::each] = column
+    return pa.py_buffer(words)
 
 
-def _longest(lengths: pa.Array) -> int:
-    return pc.max(lengths).as_py() or 0
+def _range(numbers: pa.Array) -> tuple[int, int]:
+    """The least and the greatest of some numbers; zeros where there is none."""
+    found = pc.min_max(numbers).as_py()
+    return found["min"] or 0, found["max"] or 0

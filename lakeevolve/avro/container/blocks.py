@@ -8,7 +8,6 @@ import lzma
 import os
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Final
 
@@ -39,24 +38,46 @@ def blocks(name: str, header: Header, first: int = 1, at: int | None = None) -> 
     """
     unpack = unpacker(name, header.codec)
     with opened(name) as file:
-        size = os.fstat(file.fileno()).st_size
-        number = first
+        end = os.fstat(file.fileno()).st_size
         here = file.seek(header.start if at is None else at)
-        while here < size:
-            with decoding(name, number):
-                count, packed, end = _block(file, here, size, header.sync)
+        number = first
+        while here < end:
+            try:
+                count, packed, after = _block(file, here, end, header.sync)
                 block = Block(number, here, count, unpack(packed))
+            except Exception as error:
+                raise damaged(name, number) from error
             yield block
-            number, here = number + 1, end
+            number, here = number + 1, after
 
 
-@contextmanager
-def decoding(name: str, block: int) -> Iterator[None]:
-    """Whatever a decoder, a codec or Python raises over damaged bytes, as an error of ours."""
-    try:
-        yield
-    except Exception as error:
-        raise SourceError("the file is cut off or damaged", where=f"{name}, block {block}", hint=DAMAGED) from error
+def _block(file: IO[bytes], at: int, end: int, sync: bytes) -> tuple[int, bytes, int]:
+    """The count and the packed bytes of the block at *at*, and where the next one begins; the file ends at *end*."""
+    count, first = _long(file)
+    size, second = _long(file)
+    after = at + first + second + size + SYNC
+    if count < 0 or size < 0 or after > end:
+        raise ValueError("the block's count or size is wrong")
+    packed = file.read(size)
+    if file.read(SYNC) != sync:
+        raise ValueError("the block does not end where it should")
+    return count, packed, after
+
+
+def _long(file: IO[bytes]) -> tuple[int, int]:
+    """A number and how many bytes it has."""
+    number = 0
+    for read in range(10):
+        byte = file.read(1)[0]
+        number |= (byte & 0x7F) << 7 * read
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1), read + 1
+    raise ValueError("a number has too many bytes")
+
+
+def damaged(name: str, block: int) -> SourceError:
+    """What is raised from whatever a decoder, a codec or Python raises over damaged bytes."""
+    return SourceError("the file is cut off or damaged", where=f"{name}, block {block}", hint=DAMAGED)
 
 
 @dataclass(slots=True)
@@ -94,30 +115,6 @@ def unpacker(name: str, codec: str) -> Callable[[bytes], bytes]:
             f"the file's codec cannot be read: {codec!r}", where=name, hint="write the file with the codec deflate"
         )
     return _CODECS[codec]
-
-
-def _block(file: IO[bytes], at: int, end: int, sync: bytes) -> tuple[int, bytes, int]:
-    """The count and the packed bytes of the block at *at*, and where the next one begins; the file ends at *end*."""
-    count, bytes_read = _long(file)
-    size, more = _long(file)
-    after = at + bytes_read + more + size + SYNC
-    if count < 0 or size < 0 or after > end:
-        raise ValueError("the block's count or size is wrong")
-    packed = file.read(size)
-    if file.read(SYNC) != sync:
-        raise ValueError("the block does not end where it should")
-    return count, packed, after
-
-
-def _long(file: IO[bytes]) -> tuple[int, int]:
-    """A number and how many bytes it has."""
-    number = 0
-    for read in range(10):
-        byte = file.read(1)[0]
-        number |= (byte & 0x7F) << 7 * read
-        if byte < 0x80:
-            return (number >> 1) ^ -(number & 1), read + 1
-    raise ValueError("a number has too many bytes")
 
 
 def _deflate(data: bytes) -> bytes:

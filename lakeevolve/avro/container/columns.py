@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakeevolve.avro.arrow import nested
 from lakeevolve.avro.arrow.failures import Failures, Rows
 from lakeevolve.avro.arrow.promote import text
-from lakeevolve.avro.arrow.raw import from_plain, without
+from lakeevolve.avro.arrow.raw import from_plain, within
 from lakeevolve.avro.container.header import DAMAGED
 from lakeevolve.errors import SourceError
 from lakeevolve.model import path as paths
@@ -77,8 +76,8 @@ class _Columns:
         def report(bad: pa.Array, why: str) -> None:
             self.failures.where(bad, rows, path, why, DAMAGED)
 
-        far = pc.or_(pc.less(array, 0), pc.greater_equal(array, len(type_.symbols)))
-        which = without(array, far, f"a number that is no symbol of {describe(type_)}", report)
+        why = f"a number that is no symbol of {describe(type_)}"
+        which = within(array, 0, len(type_.symbols) - 1, why, report)
         return pa.array(type_.symbols, pa.string()).take(which)
 
     def _struct(self, array: pa.Array, fields: list[tuple[str, AvroType, str]], rows: Rows) -> pa.Array:
@@ -92,8 +91,7 @@ class _Columns:
             self.failures.where(bad, rows, path, f"a value of type {describe(type_)} cannot be read: {why}", _MEND)
 
         if type_.name == "int" and array.type != pa.int32():
-            far = pc.or_(pc.less(array, -(2**31)), pc.greater(array, 2**31 - 1))
-            array = without(array, far, "it has more than 32 bits", report).cast(pa.int32())
+            array = within(array, -(2**31), 2**31 - 1, "it has more than 32 bits", report).cast(pa.int32())
         elif type_.name == "string":
             array = text(array, rows, path, self.failures)
         return from_plain(array, type_, report)

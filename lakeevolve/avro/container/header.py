@@ -14,8 +14,6 @@ from lakeevolve.model.schema import Schema
 MAGIC: Final = b"Obj\x01"
 SYNC: Final = 16
 DAMAGED: Final = "copy the file again from where it came from, or write it anew"
-#: Bytes that are read at a time: blocks are often smaller.
-_BUFFER: Final = 1 << 20
 #: A header of more bytes than this is taken for damage.
 _LARGEST: Final = 64 << 20
 
@@ -58,7 +56,7 @@ def read_header(path: str | os.PathLike[str]) -> Header:
 
 def opened(name: str) -> IO[bytes]:
     try:
-        return open(name, "rb", _BUFFER)
+        return open(name, "rb")
     except FileNotFoundError as error:
         raise SourceNotFound("there is no such file", where=name, hint="check the path") from error
     except OSError as error:

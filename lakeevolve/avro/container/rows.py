@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lakeevolve.avro.arrow import arrow_type
 from lakeevolve.avro.arrow.raw import without_logical
-from lakeevolve.avro.container.blocks import Block, Cuts, decoding
+from lakeevolve.avro.container.blocks import Block, Cuts, damaged
 from lakeevolve.avro.container.header import SYNC, long, written
 from lakeevolve.errors import SchemaError
 from lakeevolve.model.types import (
@@ -49,35 +49,48 @@ class Rows:
         self._head = written(json.dumps(_wire_json(type_, {})), _MARK)
         self._wire = _wire_type(read)
 
-    def decode(self, blocks: Iterator[Block], cuts: Cuts, begun: list[pa.Array]) -> Iterator[list[pa.Array]]:
+    def decode(
+        self, blocks: Iterator[Block], cuts: Cuts, begun: Sequence[pa.Array] = (), skip: int = 0
+    ) -> Iterator[list[pa.Array]]:
         """The rows of the blocks in the wire layout, one list of arrays for each batch.
 
-        ``begun`` are the rows of the first batch that are decoded already. Raises ``SourceError`` for damage.
+        Parameters
+        ----------
+        cuts:
+            Where batches end, from the first block on.
+        begun:
+            The rows of the first batch that are decoded already.
+        skip:
+            Rows of the first block that are in earlier batches.
+
+        Raises ``SourceError`` for damage.
         """
         stream = _Stream(self._head)
         reader = fastavro.block_reader(stream)
         rows: list[Any] = []
         for block in blocks:
-            with decoding(self._name, block.number):
-                stream.give(long(block.count) + long(len(block.data)) + block.data + _MARK)
-                decoded = next(reader)
-                records = iter(decoded)
-                if not block.count and block.data:
-                    raise ValueError("the block holds bytes and no record")
-            left = block.count
+            stream.give(long(block.count) + long(len(block.data)) + block.data + _MARK)
+            decoded = next(reader)
+            records, left = iter(decoded), block.count
+            if not left and block.data:
+                raise damaged(self._name, block.number)
             for count, ends in cuts.cut(block):
                 left -= count
-                with decoding(self._name, block.number):
+                try:
                     rows += islice(records, count)
                     if not left and decoded.bytes_.read(1):
                         raise ValueError("the block holds more bytes than records")
-                if ends:
+                except Exception as error:
+                    raise damaged(self._name, block.number) from error
+                if skip:
+                    rows, skip = [], skip - count
+                elif ends:
                     yield [*begun, pa.array(rows, self._wire)]
                     rows, begun = [], []
         if rows:
             begun = [*begun, pa.array(rows, self._wire)]
         if begun:
-            yield begun
+            yield [*begun]
 
 
 class _Stream:
