@@ -6,6 +6,7 @@ the names of list items and map entries, nullability, extension wrappers, field 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -79,9 +80,18 @@ def normalise_array(array: pa.Array) -> pa.Array:
 
 def normalise(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The batch with every column in its normal type, nullable and without metadata."""
+    if _is_normal(batch.schema):
+        return batch
     columns = [normalise_array(column) for column in batch.columns]
     fields = [pa.field(name, column.type) for name, column in zip(batch.schema.names, columns, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields)) if fields else batch
+
+
+@functools.lru_cache(maxsize=256)
+def _is_normal(schema: pa.Schema) -> bool:
+    return schema.metadata is None and all(
+        field.nullable and field.metadata is None and field.type.equals(normal_type(field.type)) for field in schema
+    )
 
 
 def _nested_wrapper(type_: pa.DataType) -> bool:
@@ -130,10 +140,17 @@ def bitmap(valid: pa.Array) -> Any:
 
 
 def list_parts(array: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Of a list or map array: its ``len + 1`` int64 offsets, and the items of the lists that are not null.
+    """Of a list or map array: its ``len + 1`` offsets, and the items of the lists that are not null.
 
     Slices and items that lie under null lists are gone; the items of a map are its key and value structs.
     """
+    if pa.types.is_map(array.type):
+        array = _as_list(array)
+    if pa.types.is_list(array.type):
+        offsets = array.offsets
+        first, count = offsets[0].as_py(), offsets[-1].as_py() - offsets[0].as_py()
+        if array.null_count == 0 or (pc.sum(pc.list_value_length(array)).as_py() or 0) == count:
+            return pc.subtract(offsets, offsets[0]) if first else offsets, array.values.slice(first, count)
     lengths = lengths_of(array)
     return with_zero(pc.cumulative_sum(lengths)), items_of(array)
 

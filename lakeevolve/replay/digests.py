@@ -5,59 +5,51 @@ values, the column names and the column types alone: not on batch boundaries, sl
 order, machine or library version. All arithmetic is modulo 2**64; constants are the first eight bytes (little endian)
 of BLAKE2b over a label.
 
-==================  ==================================================================================================
-value               two words ``(a, b)``
-==================  ==================================================================================================
-up to 8 bytes       ``(w, w)``: integers sign-extended, floats and the rest by their bits (NaN payload and -0.0 count)
-bytes, text, wider  ``(sum P**i mix(w_i) + n L, sum Q**i mix(w_i) + n M)`` over the zero-padded little-endian 8-byte
-                    words ``w_i`` of the ``n`` bytes
-list                the same sums over the linked items in place of ``mix(w_i)``, ``n`` the number of items
-map                 as a list of its entries in stored order: another order is another value
-struct              the sums of its linked fields
-null                a pair that the field's name alone gives: a column that is missing is a column of nulls, and null,
-                    empty and all-null differ at each level
-==================  ==================================================================================================
+A leaf is one word or several, which :mod:`lakeevolve.replay.words` takes from it:
 
-*Linking* a field gives ``(mix(a + c), mix(b + d))``, or ``(mix(w + c), q mix(w + c))`` for ``(w, w)``, where c, d and
-q come from the field's name and type. A row's digest is ``(mix(sum of a), mix(sum of b))`` over its linked columns.
+=================  ===================================================================================================
+value              words
+=================  ===================================================================================================
+up to 8 bytes      one: integers sign-extended, floats and the rest by their bits (NaN payload and -0.0 count); a double
+                   is folded
+16, 32 bytes       two for each 16 bytes
+bytes, text        two, folded, for each of the first four pieces of 12 bytes: the piece's length with its first four
+                   bytes, and its other eight; and of longer values two more, ``sum P**i mix(w_i) + n L`` over the
+                   zero-padded little-endian 8-byte words ``w_i`` of all ``n`` bytes, and the same with Q and M
+list               two: the same sums over the digests of the items, each of which is a row of its own
+map                as a list of its entries in stored order: another order is another value
+=================  ===================================================================================================
 
-The digest finds faults; it is no defence against a forger who picks values for it. :mod:`lakeevolve.replay.evidence`
-seals with SHA-256.
+Of each row two sums are taken of ``word * c``, with c from the leaf's path, its type and the word's place. Where there
+are two words, the first belongs to the first sum and the second to the second; single words belong to either, by their
+path. Each row adds a constant to the first sum, and so does each value that is there, be it a leaf or a record; a null
+adds nothing, and neither does what lies beneath it. So a column that is missing is a column of nulls, and null, empty
+and all-null differ at each level. The digest is ``(mix(first + R second), mix(second + S first))``.
+
+A row in which one word differs always has another digest, as multiplying by an odd constant loses nothing. The digest
+finds faults; it is no defence against a forger who picks values for it. :mod:`lakeevolve.replay.evidence` seals with
+SHA-256.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
-import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeevolve.errors import UnsupportedTable
-from lakeevolve.replay.canonical import (
-    child_fields,
-    counting,
-    lengths_of,
-    list_parts,
-    normalise_array,
-    type_text,
-    with_zero,
-)
+from lakeevolve.replay import words as w
+from lakeevolve.replay.canonical import MAP_ENTRY, list_parts, normalise, normalise_array, type_text
 
-_U64: Final = pa.uint64()
-_MASK: Final = 2**64 - 1
-
-#: Strings and lists are hashed in pieces of at most this many bytes or items, which bounds the scratch memory.
-_PIECE: Final = 1 << 19
-
+#: Lists are hashed in parts of at most this many items, which bounds the scratch memory.
+_ITEMS: Final = 1 << 19
 
 
 class Words(NamedTuple):
-    """One pair of words per row. ``b is a`` where one word says everything."""
+    """One pair of words per row."""
 
     a: pa.Array
     b: pa.Array
@@ -76,12 +68,20 @@ class Sum:
     b: int = 0
 
     def __add__(self, other: Sum) -> Sum:
-        return Sum(self.count + other.count, (self.a + other.a) & _MASK, (self.b + other.b) & _MASK)
+        return Sum(self.count + other.count, (self.a + other.a) & w.MASK, (self.b + other.b) & w.MASK)
 
     @classmethod
     def of(cls, words: Words) -> Sum:
         """The sum over rows."""
         return cls(len(words.a), pc.sum(words.a).as_py() or 0, pc.sum(words.b).as_py() or 0)
+
+    @classmethod
+    def under(cls, words: Words, mask: pa.Array) -> Sum:
+        """The sum over the rows that the mask (without nulls) lets through."""
+        count = mask.true_count
+        if count == 0:
+            return cls()
+        return cls.of(words if count == len(mask) else words.filter(mask))
 
     @property
     def hex(self) -> str:
@@ -103,218 +103,220 @@ def row_digests(batch: pa.RecordBatch) -> Words:
     >>> one.a[0] == two.a[1], one.a[0] == two.a[0]
     (True, False)
     """
-    return rows_of(column_digests(batch), batch.num_rows)
+    return Digests(batch).rows()
 
 
 def column_digests(batch: pa.RecordBatch) -> dict[str, Words]:
-    """The linked words of every column, by name."""
-    return {
-        name: _link(normalise_array(column), name)
-        for name, column in zip(batch.schema.names, batch.columns, strict=True)
-    }
+    """The digests of each column by itself, by name."""
+    names = batch.schema.names
+    made = Digests(batch, names)
+    return {name: made.rows((name,)) for name in names}
 
 
-def rows_of(columns: dict[str, Words], rows: int) -> Words:
-    """The digests of rows that consist of these linked columns."""
-    a, b = _total(list(columns.values()), rows)
-    return Words(_mix(a), _mix(b))
+class Digests:
+    """The digests of a batch's rows, whole or of some of their columns.
+
+    Parameters
+    ----------
+    batch:
+        Rows in any layout; they are normalised first.
+    keep:
+        The columns that will be asked for by themselves, or replaced.
+    """
+
+    __slots__ = ("_kept", "_plan", "_total")
+
+    def __init__(self, batch: pa.RecordBatch, keep: Collection[str] = ()) -> None:
+        normal = normalise(batch)
+        self._plan = _plan(normal.schema)
+        self._kept: dict[str, _Sums] = {}
+        self._total = _Sums(normal.num_rows)
+        for name, column in zip(normal.schema.names, normal.columns, strict=True):
+            if name in keep:
+                self._kept[name] = self._column(name, column)
+                self._total.plus(self._kept[name])
+            else:
+                self._plan[name].add(column, self._total)
+
+    def _column(self, name: str, column: pa.Array) -> _Sums:
+        sums = _Sums(len(column))
+        self._plan[name].add(column, sums)
+        return sums
+
+    def rows(self, names: Collection[str] | None = None) -> Words:
+        """The digests of whole rows, or of rows that consist of *names* alone (of those that were kept)."""
+        if names is None:
+            return self._total.mixed()
+        total = _Sums(self._total.count)
+        for name, sums in self._kept.items():
+            if name in names:
+                total.plus(sums)
+        return total.mixed()
+
+    def replaced(self, columns: Mapping[str, pa.Array]) -> Digests:
+        """The digests of the same rows with other values, of the same types, in some of the kept columns."""
+        made = Digests.__new__(Digests)
+        made._plan, made._kept, made._total = self._plan, dict(self._kept), _Sums(self._total.count)
+        made._total.plus(self._total)
+        for name, column in columns.items():
+            made._total.plus(self._kept[name], pc.subtract)
+            made._kept[name] = self._column(name, normalise_array(column))
+            made._total.plus(made._kept[name])
+        return made
 
 
-def _link(array: pa.Array, name: str) -> Words:
-    """The words of a field, nulls included; see the module's text."""
-    described = type_text(array.type)
-    a, b = _value(array)
-    linked_a = _mix(pc.add(a, _word("link a", name, described)))
-    if b is a:
-        linked_b = pc.multiply(linked_a, _odd("link q", name, described))
-    else:
-        linked_b = _mix(pc.add(b, _word("link b", name, described)))
-    if pa.types.is_null(array.type):
-        empty = pa.scalar(False)
-        valid: Any = pa.repeat(empty, len(array))
-    elif array.null_count == 0:
-        return Words(linked_a, linked_b)
-    else:
-        valid = array.is_valid()
-    return Words(
-        pc.if_else(valid, linked_a, _word("null a", name)),
-        pc.if_else(valid, linked_b, _word("null b", name)),
-    )
+class _Sums:
+    """Both sums of each row over some of its words, while they are gathered.
+
+    Words that come in pairs lie side by side, and are told apart only in the end.
+    """
+
+    __slots__ = ("constant", "count", "pairs", "single")
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.single: list[pa.Array | None] = [None, None]
+        self.pairs: pa.Array | None = None
+        #: What each row has in the first sum besides.
+        self.constant = _ROW
+
+    def add(self, at: int, terms: pa.Array) -> None:
+        before = self.single[at]
+        self.single[at] = terms if before is None else pc.add(before, terms)
+
+    def add_pairs(self, terms: pa.Array) -> None:
+        self.pairs = terms if self.pairs is None else pc.add(self.pairs, terms)
+
+    def plus(self, other: _Sums, operation: Any = pc.add) -> None:
+        """Add the sums over other words, or take them away."""
+        for at, terms in enumerate(other.single):
+            if terms is not None:
+                before = self.single[at]
+                self.single[at] = operation(w.ZERO if before is None else before, terms)
+        if other.pairs is not None:
+            self.pairs = operation(w.ZERO if self.pairs is None else self.pairs, other.pairs)
+        constant = other.constant - _ROW
+        self.constant += constant if operation is pc.add else -constant
+
+    def mixed(self) -> Words:
+        """The digests."""
+        sums = [w.zeros(self.count) if terms is None else terms for terms in self.single]
+        if self.pairs is not None:
+            sums = [pc.add(terms, each) for terms, each in zip(sums, w.split(self.pairs), strict=True)]
+        first, second = sums
+        first = pc.add(first, w.word(self.constant & w.MASK))
+        return Words(w.mix(pc.add(first, pc.multiply(second, _R))), w.mix(pc.add(second, pc.multiply(first, _S))))
 
 
-def _value(array: pa.Array) -> Words:
-    """The words of values; what stands where a value is null is of no meaning."""
+_ROW: Final = w.number("row")
+_R: Final = w.odd("second in first")
+_S: Final = w.odd("first in second")
+
+
+# --- a schema's plan ----------------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=256)
+def _plan(schema: pa.Schema) -> Mapping[str, _Node]:
+    return {field.name: _node(field.type, (field.name,)) for field in schema}
+
+
+def _node(type_: pa.DataType, path: tuple[str, ...]) -> _Node:
     t = pa.types
-    type_ = array.type
     if t.is_struct(type_):
-        return Words(*_total([_link(child, name) for name, child in child_fields(array)], len(array)))
-    if t.is_list(type_) or t.is_map(type_):
-        return _in_pieces(array, _list_words, lengths_of(array))
-    if t.is_string(type_) or t.is_binary(type_):
-        return _in_pieces(array, _binary_words, pc.fill_null(pc.binary_length(array), 0))
-    if t.is_fixed_size_binary(type_) or t.is_decimal128(type_) or t.is_decimal256(type_):
-        return _fixed_words(array)
-    word = _single(array)
-    return Words(word, word)
+        return _Struct(path, "struct", [_node(field.type, (*path, field.name)) for field in type_])
+    text = type_text(type_)
+    if t.is_list(type_):
+        return _List(path, text, _node(type_.value_type, ("[]",)))
+    if t.is_map(type_):
+        entry = pa.struct([pa.field(MAP_ENTRY[0], type_.key_type), pa.field(MAP_ENTRY[1], type_.item_type)])
+        return _List(path, text, _node(entry, ("[]",)))
+    return _Leaf(path, text)
 
 
-def _single(array: pa.Array) -> pa.Array:
-    """Values of at most eight bytes as one word each."""
-    t = pa.types
-    type_ = array.type
-    if t.is_null(type_):
-        return _zeros(len(array))
-    if t.is_boolean(type_):
-        return array.cast(pa.uint8()).cast(_U64)
-    width = type_.bit_width
-    if width == 64:
-        return _dense(array.view(_U64))
-    if t.is_floating(type_):
-        return _dense(array.view(pa.uint16() if width == 16 else pa.uint32()).cast(_U64))
-    if t.is_unsigned_integer(type_):
-        return _dense(array.cast(_U64))
-    signed = {8: pa.int8(), 16: pa.int16(), 32: pa.int32()}[width]
-    return _dense(array.view(signed).cast(pa.int64()).view(_U64))
+class _Node:
+    """How the values at one path are digested."""
+
+    __slots__ = ("_factors", "_path", "_text", "_there")
+
+    def __init__(self, path: tuple[str, ...], text: str) -> None:
+        self._path, self._text = path, text
+        self._there = w.number("there", text, *path)
+        self._factors: dict[tuple[str, int], Any] = {}
+
+    def factor(self, label: str, number: int) -> Any:
+        """The constant of a word."""
+        found = self._factors.get((label, number))
+        if found is None:
+            found = self._factors[label, number] = w.odd(label, str(number), self._text, *self._path)
+        return found
+
+    def add(self, array: pa.Array, sums: _Sums) -> None:
+        """Add the words of a field to the sums of its rows."""
+        nulls = array.null_count
+        if nulls == len(array):
+            # The null type, and no rows at all, too.
+            return
+        ones = w.ones(array.is_valid()) if nulls else None
+        if ones is None:
+            sums.constant += self._there
+        else:
+            sums.add(0, pc.multiply(ones, w.word(self._there)))
+        self.values(array, ones, sums)
+
+    def values(self, array: pa.Array, ones: pa.Array | None, sums: _Sums) -> None:
+        """Add the words of values; *ones* says which are not null, None that all are."""
+        raise NotImplementedError
 
 
-def _dense(words: pa.Array) -> pa.Array:
-    """The words without their validity: kernels are quicker, and nulls are dealt with by the link."""
-    if words.null_count == 0:
-        return words
-    return pa.Array.from_buffers(_U64, len(words), [None, words.buffers()[1]], offset=words.offset)
+class _Leaf(_Node):
+    __slots__ = ("_at",)
+
+    def __init__(self, path: tuple[str, ...], text: str) -> None:
+        super().__init__(path, text)
+        self._at = w.number("which sum", *path) & 1
+
+    def values(self, array: pa.Array, ones: pa.Array | None, sums: _Sums) -> None:
+        single = w.single(array)
+        if single is not None:
+            present = single if ones is None else pc.multiply(single, ones)
+            sums.add(self._at, pc.multiply(present, self.factor("word", 0)))
+            return
+        for index, pairs in w.pairs(array, ones):
+            sums.add_pairs(pc.multiply(pairs, self.factor("pair", index)))
 
 
-def _binary_words(array: pa.Array) -> Words:
-    data = array.cast(pa.binary())
-    lengths = pc.fill_null(pc.binary_length(data), 0)
-    pads = _pads().take(pc.bit_wise_and(lengths, pa.scalar(7, pa.int32())))
-    padded = pc.binary_join_element_wise(data, pads, _NOTHING, null_handling="replace", null_replacement=b"")
-    _, offsets, content = padded.buffers()
-    starts = pa.Array.from_buffers(pa.int32(), len(padded) + 1, [None, offsets], offset=padded.offset)
-    words = _view_words(content, 0, starts[-1].as_py() // 8)
-    mixed = _mix(words)
-    return _segments(Words(mixed, mixed), pc.shift_right(starts, pa.scalar(3, pa.int32())), lengths)
+class _Struct(_Node):
+    __slots__ = ("_fields",)
+
+    def __init__(self, path: tuple[str, ...], text: str, fields: Sequence[_Node]) -> None:
+        super().__init__(path, text)
+        self._fields = fields
+
+    def values(self, array: pa.Array, ones: pa.Array | None, sums: _Sums) -> None:
+        children = array.flatten() if ones is not None else map(array.field, range(len(self._fields)))
+        for node, child in zip(self._fields, children, strict=True):
+            node.add(child, sums)
 
 
-def _fixed_words(array: pa.Array) -> Words:
-    width = array.type.byte_width
-    if width == 0 or width % 8:
-        return _binary_words(array.cast(pa.binary()))
-    per_row = width // 8
-    words = _view_words(array.buffers()[1], array.offset * per_row, len(array) * per_row)
-    mixed = _mix(words)
-    starts = pc.multiply(counting(len(array) + 1), pa.scalar(per_row, pa.int64()))
-    if per_row > 4:
-        return _segments(Words(mixed, mixed), starts, pa.repeat(pa.scalar(width, pa.int64()), len(array)))
-    # The same sums, quicker for the two words of a decimal or a uuid.
-    places = starts.slice(0, len(array))
-    found = []
-    for base, label in ((_P, "length a"), (_Q, "length b")):
-        part = pa.repeat(pa.scalar(_number(label) * width & _MASK, _U64), len(array))
-        for index in range(per_row):
-            word = mixed.take(pc.add(places, pa.scalar(index, pa.int64())))
-            part = pc.add(part, pc.multiply(word, pa.scalar(pow(base, index, 2**64), _U64)))
-        found.append(part)
-    return Words(found[0], found[1])
+class _List(_Node):
+    __slots__ = ("_item",)
 
+    def __init__(self, path: tuple[str, ...], text: str, item: _Node) -> None:
+        super().__init__(path, text)
+        self._item = item
 
-def _view_words(buffer: Any, start: int, count: int) -> pa.Array:
-    """A buffer's bytes as little-endian words."""
-    if sys.byteorder != "little":  # pragma: no cover - pyarrow has no such wheels
-        raise UnsupportedTable("row digests are implemented for little-endian machines")
-    if count == 0:
-        return pa.array([], _U64)
-    return pa.Array.from_buffers(_U64, count, [None, buffer], offset=start)
+    def values(self, array: pa.Array, ones: pa.Array | None, sums: _Sums) -> None:
+        # A null list has no items and the length 0, which adds nothing.
+        for at, words in enumerate(self._parts(array)):
+            sums.add(at, pc.multiply(words, self.factor("list", at)))
 
-
-def _list_words(array: pa.Array) -> Words:
-    offsets, items = list_parts(array)
-    return _segments(_link(items, "[]"), offsets, lengths_of(array))
-
-
-def _segments(words: Words, starts: pa.Array, lengths: pa.Array) -> Words:
-    """Per row, the sums of ``P**i w_i`` and ``Q**i w_i`` over the row's words, plus the length's share."""
-    count = len(words.a)
-    first = starts.slice(0, len(starts) - 1)
-    found = []
-    for word, base, label in ((words.a, _P, "length a"), (words.b, _Q, "length b")):
-        powers, inverses = _powers(base, count + 1)
-        sums = with_zero(pc.cumulative_sum(pc.multiply(word, powers.slice(0, count)))).take(starts)
-        part = pc.subtract(sums.slice(1), sums.slice(0, len(first)))
-        part = pc.multiply(part, inverses.take(first))
-        found.append(pc.add(part, pc.multiply(lengths.cast(_U64), _word(label))))
-    return Words(found[0], found[1])
-
-
-def _in_pieces(array: pa.Array, function: Any, lengths: pa.Array) -> Words:
-    """*function* over pieces of the array that hold at most ``_PIECE`` words together, or a single row."""
-    if len(array) < 2 or (pc.sum(lengths).as_py() or 0) <= _PIECE:
-        words: Words = function(array)
-        return words
-    middle = len(array) // 2
-    one = _in_pieces(array.slice(0, middle), function, lengths.slice(0, middle))
-    two = _in_pieces(array.slice(middle), function, lengths.slice(middle))
-    return Words(pa.concat_arrays([one.a, two.a]), pa.concat_arrays([one.b, two.b]))
-
-
-def _total(linked: Sequence[Words], rows: int) -> tuple[pa.Array, pa.Array]:
-    if not linked:
-        return _zeros(rows), _zeros(rows)
-    a, b = linked[0]
-    for words in linked[1:]:
-        a, b = pc.add(a, words.a), pc.add(b, words.b)
-    return a, b
-
-
-def _mix(x: pa.Array) -> pa.Array:
-    """A bijection of 64-bit words in which each bit of the input reaches all of the output (multiply, xor-shift)."""
-    x = pc.multiply(x, _M1)
-    x = pc.bit_wise_xor(x, pc.shift_right(x, _S32))
-    x = pc.multiply(x, _M2)
-    return pc.bit_wise_xor(x, pc.shift_right(x, _S29))
-
-
-@functools.cache
-def _word(*label: str) -> Any:
-    return pa.scalar(_number(*label), _U64)
-
-
-@functools.cache
-def _odd(*label: str) -> Any:
-    return pa.scalar(_number(*label) | 1, _U64)
-
-
-def _number(*label: str) -> int:
-    # Lengths keep ("ab", "c") and ("a", "bc") apart.
-    text = "".join(f"{len(part)}:{part}" for part in label)
-    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
-
-
-_M1: Final = _odd("mix 1")
-_M2: Final = _odd("mix 2")
-_S32: Final = pa.scalar(32, _U64)
-_S29: Final = pa.scalar(29, _U64)
-_P: Final = _number("powers a") | 1
-_Q: Final = _number("powers b") | 1
-_NOTHING: Final = pa.scalar(b"", pa.binary())
-
-
-@functools.cache
-def _pads() -> pa.Array:
-    return pa.array([b"\0" * (-length % 8) for length in range(8)], pa.binary())
-
-
-def _zeros(rows: int) -> pa.Array:
-    return pa.repeat(pa.scalar(0, _U64), rows)
-
-
-def _powers(base: int, count: int) -> tuple[pa.Array, pa.Array]:
-    """At least *count* powers of *base*, and of its inverse, from the zeroth on."""
-    size = 1 << max(10, (count - 1).bit_length())
-    return _power_table(base, size), _power_table(pow(base, -1, 2**64), size)
-
-
-@functools.lru_cache(maxsize=16)
-def _power_table(base: int, size: int) -> pa.Array:
-    rest = pa.repeat(pa.scalar(base, _U64), size - 1)
-    return pc.cumulative_prod(pa.concat_arrays([pa.array([1], _U64), rest]))
+    def _parts(self, array: pa.Array) -> tuple[pa.Array, pa.Array]:
+        offsets, items = list_parts(array)
+        if len(array) < 2 or len(items) <= _ITEMS:
+            digests = _Sums(len(items))
+            self._item.add(items, digests)
+            return w.segments(*digests.mixed(), offsets)
+        middle = len(array) // 2
+        one, two = self._parts(array.slice(0, middle)), self._parts(array.slice(middle))
+        return pa.concat_arrays([one[0], two[0]]), pa.concat_arrays([one[1], two[1]])

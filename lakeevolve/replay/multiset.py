@@ -16,9 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeevolve.model.types import Record
-from lakeevolve.replay import digests
 from lakeevolve.replay.compare import REASONS, Hidden, Kind, Mismatch, differences, mismatches
-from lakeevolve.replay.digests import Sum, Words
+from lakeevolve.replay.digests import Digests, Sum, Words
 
 #: At most this many rows of either side are held while faults are located.
 ROWS_HELD: Final = 50_000
@@ -108,10 +107,11 @@ class _Columns:
     def read(cls, side: Side) -> _Columns:
         found = cls()
         for rows in side():
-            words = digests.column_digests(rows.batch)
-            for name, column in words.items():
-                found.columns[name] = found.columns.get(name, Sum()) + Sum.of(column)
-            found.rows += Sum.of(digests.rows_of(words, rows.batch.num_rows))
+            names = rows.batch.schema.names
+            made = Digests(rows.batch, names)
+            for name in names:
+                found.columns[name] = found.columns.get(name, Sum()) + Sum.of(made.rows((name,)))
+            found.rows += Sum.of(made.rows())
         return found
 
 
@@ -127,8 +127,8 @@ def _key(one: _Columns, two: _Columns) -> frozenset[str] | None:
     return same if same and same != names else None
 
 
-def _keys(columns: dict[str, Words], key: frozenset[str] | None, rows: int) -> Words | None:
-    return None if key is None else digests.rows_of({n: w for n, w in columns.items() if n in key}, rows)
+def _keys(made: Digests, key: frozenset[str] | None) -> Words | None:
+    return None if key is None else made.rows(key)
 
 
 @dataclass(slots=True)
@@ -145,9 +145,9 @@ class _Buckets:
         waiting: list[tuple[Words, Words | None]] = []
         held = 0
         for rows in side():
-            columns = digests.column_digests(rows.batch)
-            words = digests.rows_of(columns, rows.batch.num_rows)
-            keys = _keys(columns, key, rows.batch.num_rows)
+            made = Digests(rows.batch, key or ())
+            words = made.rows()
+            keys = _keys(made, key)
             waiting.append((words, keys))
             if keys is not None:
                 found.keys += Sum.of(keys)
@@ -222,15 +222,15 @@ class _Held:
         found = cls()
         wanted = pa.array(chosen, pa.uint64())
         for rows in side():
-            columns = digests.column_digests(rows.batch)
-            words = digests.rows_of(columns, rows.batch.num_rows)
-            keys = _keys(columns, key, rows.batch.num_rows) or words
+            made = Digests(rows.batch, rows.batch.schema.names)
+            words = made.rows()
+            keys = _keys(made, key) or words
             places = pc.indices_nonzero(pc.is_in(_bucket(keys.a), wanted))
             if len(places) == 0:
                 continue
             kept = found._count(_pairs(words, places))
             if kept:
-                found._hold(rows, columns, words, keys, places.take(pa.array(kept, pa.int64())))
+                found._hold(rows, made, words, keys, places.take(pa.array(kept, pa.int64())))
         return found
 
     def _count(self, read: Sequence[tuple[int, int]]) -> list[int]:
@@ -246,11 +246,11 @@ class _Held:
                 kept.append(index)
         return kept
 
-    def _hold(self, rows: Rows, columns: dict[str, Words], words: Words, keys: Words, places: pa.Array) -> None:
+    def _hold(self, rows: Rows, made: Digests, words: Words, keys: Words, places: pa.Array) -> None:
         self.batches.append(rows.batch.take(places))
         self.digests += _pairs(words, places)
         self.keys += _pairs(keys, places)
-        by_name = {name: column.a.take(places).to_pylist() for name, column in columns.items()}
+        by_name = {name: made.rows((name,)).a.take(places).to_pylist() for name in rows.batch.schema.names}
         for index in range(len(places)):
             self.columns.append({name: values[index] for name, values in by_name.items()})
         numbers = [None] * len(places) if rows.numbers is None else rows.numbers.take(places).to_pylist()
