@@ -132,24 +132,42 @@ def _to_decimal(array: pa.Array, target: pa.DataType, report: Report) -> pa.Arra
     if most > width:
         raw = pc.replace_substring_regex(raw, _PADDING, r"\1\2")
         raw = without(raw, pc.greater(pc.binary_length(raw), width), f"it has more digits than {target}", report)
-    valid = nested.validity(raw)
+    if most <= 8 and width == 16:
+        return _from_words(raw, target, report)
     whole = _widened(pc.fill_null(raw, b"\x00"), width)
-    made = pa.Array.from_buffers(target, len(whole), [valid, _mirrored(whole)], raw.null_count)
-    # So many bytes hold no more digits than the type does.
-    if 2 ** (8 * most - 1) < 10**target.precision:
-        return made
-    return _within_precision(made, target, report)
+    buffers = [nested.validity(raw), _mirrored(whole)]
+    return _within_precision(pa.Array.from_buffers(target, len(whole), buffers, raw.null_count), target, report)
+
+
+def _from_words(raw: pa.Array, target: pa.DataType, report: Report) -> pa.Array:
+    """Decimals of 128 bits from two's-complement numbers of at most 8 bytes: nearly every decimal there is."""
+    filled = pc.fill_null(raw, b"\x00")
+    words = words_of("q")
+    words.frombytes(_padded(filled, 8, b"\x00").buffers()[1])
+    words.byteswap()
+    numbers = pa.Array.from_buffers(pa.int64(), len(raw), [nested.validity(raw), pa.py_buffer(words)])
+    # Up and down again, so that the sign comes along.
+    unused = pc.multiply(pc.subtract(8, pc.binary_length(filled).cast(pa.int64())), 8)
+    numbers = pc.shift_right(pc.shift_left(numbers, unused), unused)
+    limit = min(10**target.precision - 1, _MAX_LONG)
+    numbers = within(numbers, -limit - (limit == _MAX_LONG), limit, f"it has more digits than {target}", report)
+    # 19 digits hold every number of 64 bits; what the type says of the digits changes no bit.
+    return pa.Array.from_buffers(target, len(raw), numbers.cast(pa.decimal128(19, 0)).buffers(), numbers.null_count)
+
+
+def _padded(raw: pa.Array, width: int, byte: bytes) -> pa.Array:
+    """Bytes, of at most *width* each, as so many bytes."""
+    # Arrow pads texts only; it does not look at their bytes.
+    return pc.ascii_lpad(raw.view(pa.string()), width, byte).view(pa.binary()).cast(pa.binary(width))
 
 
 def _widened(raw: pa.Array, width: int) -> pa.Array:
     """Two's-complement numbers of at most *width* bytes, in *width* bytes."""
-    # Arrow pads texts; it does not look at their bytes.
-    text = raw.view(pa.string())
-    padded = pc.ascii_lpad(text, width, b"\x00")
+    padded = _padded(raw, width, b"\x00")
     negative = pc.greater_equal(pc.binary_slice(raw, 0, 1), b"\x80")
     if pc.any(negative, min_count=0).as_py():
-        padded = pc.if_else(negative, pc.ascii_lpad(text, width, b"\xff"), padded)
-    return padded.view(pa.binary()).cast(pa.binary(width))
+        padded = pc.if_else(negative, _padded(raw, width, b"\xff"), padded)
+    return padded
 
 
 def _from_decimal(array: pa.Array, plain: pa.DataType, report: Report) -> pa.Array:

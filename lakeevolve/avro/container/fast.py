@@ -239,11 +239,12 @@ class _Schema:
             raise Unsuited(f"polars-avro does not know a union of {len(type_.branches)} branches")
         wanted = read.branches if isinstance(read, Union) else [None] * len(type_.branches)
         branches = [
-            "null" if is_null(branch) else _record(self.name(), [("value", self.of(branch, part, level + 4))])
-            for branch, part in zip(type_.branches, wanted, strict=True)
+            "null" if is_null(b) else self.of(b, w, level + 4) for b, w in zip(type_.branches, wanted, strict=True)
         ]
-        # One that no value has: without it, no index would be wrong.
-        return [*branches, {"type": "fixed", "name": self.name(), "size": 1}] if type_.optional else branches
+        if type_.optional:
+            # With a third branch, which no value has: otherwise no index would be wrong.
+            return [*branches, {"type": "fixed", "name": self.name(), "size": 1}]
+        return [made if made == "null" else _record(self.name(), [("value", made)]) for made in branches]
 
     def name(self) -> str:
         found = next(self.names, None)

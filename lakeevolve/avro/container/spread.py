@@ -20,8 +20,8 @@ def wire(array: pa.Array, type_: AvroType, read: AvroType) -> pa.Array:
     Parameters
     ----------
     array:
-        The values; a map is a list of structs of key and value, each branch of a union a struct of one field, and
-        ``["null", T]`` a union of three, of which no value has the third.
+        The values; a map is a list of structs of key and value, each branch of a union a struct of one field but in
+        ``["null", T]``, which is a union of three, of which no value has the third.
     type_, read:
         Their type, and the part of it that is wanted.
     """
@@ -34,7 +34,7 @@ def wire(array: pa.Array, type_: AvroType, read: AvroType) -> pa.Array:
         case Record(), Record():
             return _record(array, type_, read)
         case Union(), Union():
-            return _union(array, type_, read)
+            return _optional(array, type_, read) if type_.optional else _union(array, type_, read)
     return array
 
 
@@ -67,29 +67,31 @@ def _nothing(type_: AvroType, length: int) -> pa.Array:
     return pa.repeat(pa.scalar(b"", pa.binary(0)), length)
 
 
+def _optional(array: pa.Array, type_: Union, read: Union) -> pa.Array:
+    if len(array.field(2)):
+        raise ValueError("a union has no branch of that number")
+    at = int(type_.null_first)
+    values = wire(array.field(at), type_.branches[at], read.branches[at])
+    return _Chosen(array, at).spread(values)
+
+
 def _union(array: pa.Array, type_: Union, read: Union) -> pa.Array:
-    codes = array.type_codes
     branches: dict[str, pa.Array] = {}
     there = None
     for at, (branch, wanted) in enumerate(zip(type_.branches, read.branches, strict=True)):
-        chosen = pc.equal(codes, pa.scalar(at, pa.int8()))
+        chosen = _Chosen(array, at)
         if is_null(branch):
-            there = pc.invert(chosen)
+            there = pc.invert(chosen.mask)
         else:
-            branches[str(at)] = _Chosen(chosen).spread(wire(array.field(at).field(0), branch, wanted))
-    if type_.optional:
-        if len(array.field(2)):
-            raise ValueError("a union has no branch of that number")
-        [values] = branches.values()
-        return values
+            branches[str(at)] = chosen.spread(wire(array.field(at).field(0), branch, wanted))
     return _struct(branches, len(array), there)
 
 
 class _Chosen:
-    """Which values of a union are of one branch."""
+    """Which values of a union are of the branch *at*."""
 
-    def __init__(self, mask: pa.Array) -> None:
-        self.mask = mask
+    def __init__(self, array: pa.Array, at: int) -> None:
+        self.mask = pc.equal(array.type_codes, pa.scalar(at, pa.int8()))
 
     @functools.cached_property
     def before(self) -> pa.Array:
@@ -111,6 +113,10 @@ class _Chosen:
             # The bytes stay where they are: a null has none.
             buffers = [self.valid(values).buffers()[1], self.offsets(values), values.buffers()[2]]
             return pa.Array.from_buffers(type_, length, buffers)
+        if pa.types.is_boolean(type_):
+            # Faster by far than replacing bits, whose places are then found one by one.
+            found = pa.concat_arrays([pa.array([False]), values]).take(self.before.slice(1))
+            return pa.Array.from_buffers(type_, length, [self.valid(values).buffers()[1], found.buffers()[1]])
         return pc.replace_with_mask(pa.nulls(length, type_), self.mask, values)
 
     def offsets(self, values: pa.Array) -> pa.Buffer:
