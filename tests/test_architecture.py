@@ -71,7 +71,6 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = {
     "duckdb": ("lakeevolve.replay",),
     "duckdb_extensions": ("lakeevolve.replay",),
     "polars": ("lakeevolve.replay", "lakeevolve.avro.container"),
-    "polars_avro": ("lakeevolve.avro.container",),
     "polars_deltalake": ("lakeevolve.replay",),
     "polars_iceberg": ("lakeevolve.replay",),
     "hypothesis": ("lakeevolve.testing",),

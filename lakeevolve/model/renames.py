@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from lakeevolve.errors import ConfigError
-from lakeevolve.model.find import find_field
 from lakeevolve.model import path as paths
+from lakeevolve.model.find import find_field
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import Array, AvroType, Map, Record, Union, branch_names, is_null
 

@@ -76,9 +76,7 @@ def prepare(contracts: Iterable[Any], schema: Schema) -> tuple[Consumer, ...]:
 def of_versions(versions: Iterable[Version], schema: Schema) -> tuple[Consumer, ...]:
     """The readers of older versions as consumers of rows of *schema*: the forward direction."""
     names = tuple(arrow_schema(schema, strict=False).names)
-    return tuple(
-        Consumer(f"version {version.number}", resolve(schema, version.schema), names) for version in versions
-    )
+    return tuple(Consumer(f"version {version.number}", resolve(schema, version.schema), names) for version in versions)
 
 
 def refused(found: Sequence[Consumer]) -> list[Mismatch]:

@@ -178,9 +178,7 @@ class Evidence:
                 from_=record["from"],
                 to=record["to"],
                 versions=tuple(record["versions"]),
-                files=tuple(
-                    FileEvidence(**{**f, "sources": tuple(f.get("sources", ()))}) for f in record["files"]
-                ),
+                files=tuple(FileEvidence(**{**f, "sources": tuple(f.get("sources", ()))}) for f in record["files"]),
                 mismatches=tuple(record["mismatches"]),
                 readers=tuple(record["readers"]),
                 predicates=tuple(record["predicates"]),

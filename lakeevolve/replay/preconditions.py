@@ -142,9 +142,7 @@ def check_preconditions(
     base = folds.newest.schema
     goal = target or hint or base
     resolution = resolve(base, goal, renames=renames or {}, fills=fills or {})
-    found = [
-        check for change, precondition in checks for check in _checks(change, precondition, base, resolution)
-    ]
+    found = [check for change, precondition in checks for check in _checks(change, precondition, base, resolution)]
     if not found:
         return ()
     job = Job(folds, lambda file: table.raw(file, hint), table.read, RAW_READER, True, table.foreign)

@@ -204,4 +204,3 @@ def matches(batch: pa.RecordBatch, predicate: Predicate) -> pa.Array:
 def describe(predicate: Predicate) -> str:
     """The filter without its value."""
     return f"{predicate.path} is null" if predicate.op == "is null" else f"{predicate.path} {predicate.op} a value"
-

@@ -47,9 +47,7 @@ class Repeated:
         }
 
 
-def compare(
-    expected: Side, actual: Side, job: Job, *, ordered: bool = False
-) -> tuple[Sum, list[Mismatch]]:
+def compare(expected: Side, actual: Side, job: Job, *, ordered: bool = False) -> tuple[Sum, list[Mismatch]]:
     """Compare the rows of a rewrite's sources, folded, with those of the files that it produced.
 
     The digest of what was produced, and the mismatches, which name the produced file, its row and the path. With
@@ -96,9 +94,7 @@ def _sums(expected: Iterable[Rows], actual: Iterable[Rows], job: Job) -> tuple[S
     return totals[0], totals[1], found
 
 
-def repeat(
-    table: Table, folds: Folds, hint: Schema | None, sources: Mapping[str, Sequence[str]]
-) -> Iterator[Repeated]:
+def repeat(table: Table, folds: Folds, hint: Schema | None, sources: Mapping[str, Sequence[str]]) -> Iterator[Repeated]:
     """Prove every rewrite again whose previous state still exists.
 
     Parameters

@@ -33,7 +33,7 @@ BATCH_BYTES: Final = 1 << 25
 RAW_READER: Final = "raw file"
 
 
-class Unreadable(Exception):  # noqa: N818 - a finding on its way, never an error that a user sees
+class Unreadable(Exception):
     """A side could not be read to its end; carries what that means for the result."""
 
     def __init__(self, mismatch: Mismatch) -> None:
@@ -108,6 +108,7 @@ def expected_rows(job: Job, file: DataFile) -> Iterator[Rows]:
 
     Raises ``Unreadable`` where the file cannot be read or a row cannot be folded.
     """
+
     def folded() -> Batches:
         fold = job.folds(file.version)
         offset = 0
@@ -131,9 +132,7 @@ def actual_rows(job: Job, file: DataFile | None = None, predicate: Predicate | N
     return guarded(read, file.path if file is not None else None, job.reader, predicate)
 
 
-def guarded(
-    read: Callable[[], Batches], file: str | None, reader: str, predicate: Predicate | None = None
-) -> Batches:
+def guarded(read: Callable[[], Batches], file: str | None, reader: str, predicate: Predicate | None = None) -> Batches:
     """The batches of *read*. Whatever a file's damage makes a library raise becomes ``Unreadable``, naming the file.
 
     A library's own text may quote values, so only the kind of its error is kept. What is no fault of the data
@@ -204,5 +203,3 @@ def type_mismatches(
             found.append(Mismatch(file, None, path, ours, theirs, REASONS["type"], reader, "type"))
             wrong.add(wanted.name)
     return found, frozenset(wrong)
-
-

@@ -131,9 +131,7 @@ def _power_table(base: int, size: int) -> pa.Array:
 
 
 _TABLES: Final = {
-    base: _Growing(functools.partial(_power_table, base))
-    for each in (_P, _Q)
-    for base in (each, pow(each, -1, 2**64))
+    base: _Growing(functools.partial(_power_table, base)) for each in (_P, _Q) for base in (each, pow(each, -1, 2**64))
 }
 
 

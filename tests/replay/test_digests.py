@@ -173,9 +173,7 @@ def nullable(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.one_of(st.none(), strategy)
 
 
-item = nullable(
-    st.fixed_dictionaries({"q": nullable(st.floats(allow_nan=False)), "s": nullable(st.text(max_size=20))})
-)
+item = nullable(st.fixed_dictionaries({"q": nullable(st.floats(allow_nan=False)), "s": nullable(st.text(max_size=20))}))
 row = st.fixed_dictionaries(
     {
         "flag": nullable(st.booleans()),
@@ -189,9 +187,7 @@ row = st.fixed_dictionaries(
         "sixteen": nullable(st.binary(min_size=16, max_size=16)),
         "forty": nullable(st.binary(min_size=40, max_size=40)),
         "price": nullable(st.integers(-(10**20) + 1, 10**20 - 1).map(lambda n: Decimal(n).scaleb(-3))),
-        "at": nullable(
-            st.datetimes(datetime(1000, 1, 1), datetime(3000, 1, 1)).map(lambda d: d.replace(tzinfo=UTC))
-        ),
+        "at": nullable(st.datetimes(datetime(1000, 1, 1), datetime(3000, 1, 1)).map(lambda d: d.replace(tzinfo=UTC))),
         "lines": nullable(st.lists(item, max_size=3)),
         "deep": nullable(st.lists(nullable(st.lists(nullable(st.integers(0, 9)), max_size=3)), max_size=3)),
         "map": nullable(st.lists(st.tuples(st.text(max_size=9), item), max_size=3)),

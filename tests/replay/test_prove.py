@@ -225,9 +225,7 @@ def test_each_of_several_rewrites_is_proved(make: Any, rewritten: Any) -> None:
     rewritten.evolve(make.schema(*third), rewrite=True)
     data = rewritten.rows["three.v2"]
     assert verify(rewritten, full=True).ok
-    rewritten.rows["three.v2.v3"] = make.spoil(
-        rewritten.rows["three.v2.v3"], 0, lambda r: r.update(label="x")
-    )
+    rewritten.rows["three.v2.v3"] = make.spoil(rewritten.rows["three.v2.v3"], 0, lambda r: r.update(label="x"))
     found = only(verify(rewritten, full=True))
     assert (found.file, found.row, found.path) == ("three.v2.v3", 0, "label")
     assert data.num_rows == 6
