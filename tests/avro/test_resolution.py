@@ -863,3 +863,15 @@ def test_a_step_and_its_identity_compose_to_the_step(pair: tuple[Schema, Schema]
     by_path = {row.path: row.action for row in step.explain()}
     assert {row.path: row.action for row in before.explain()} == by_path
     assert {row.path: row.action for row in after.explain()} == by_path
+
+
+def test_a_record_filled_as_a_whole_stays_one_row_when_steps_are_composed() -> None:
+    inner = {"type": "record", "name": "A", "fields": [{"name": "zip", "type": "int"}]}
+    old = parse({"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]})
+    added = {"name": "address", "type": inner, "default": {"zip": 1}}
+    new = parse({"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}, added]})
+    composed = resolve(old, new).then(resolve(new, new))
+    assert [(row.path, row.action) for row in composed.explain()] == [
+        ("id", "read"),
+        ("address", "filled with its default"),
+    ]

@@ -54,9 +54,11 @@ def joined(first: tuple[Explanation, ...], second: tuple[Explanation, ...]) -> t
     given = {row.path: row for row in first if row.action != "skipped"}
     found: list[Explanation] = []
     for row in second:
-        before = None if row.source is None else given.get(row.source, _filled_above(row.source, given))
+        before = None if row.source is None else given.get(row.source)
         if before is None:
-            found.append(row)
+            # A record that was filled as a whole is one row; what is read within it came with it.
+            if row.source is None or not _filled_above(row.source, given):
+                found.append(row)
         elif row.action == "skipped":
             if before.source is not None:
                 found.append(replace(row, path=before.source, source=before.source))
@@ -76,13 +78,13 @@ def _both(before: Explanation, after: Explanation) -> Explanation:
     return Explanation(after.path, action, detail, before.source)
 
 
-def _filled_above(path: str, rows: dict[str, Explanation]) -> Explanation | None:
-    """The row of a record that was filled as a whole, for a field within it."""
+def _filled_above(path: str, rows: dict[str, Explanation]) -> bool:
+    """Whether a field lies within a record that was filled as a whole."""
     while path:
         path = paths.parent(path)
         if path in rows:
-            return rows[path] if rows[path].action in _FILLED else None
-    return None
+            return rows[path].action in _FILLED
+    return False
 
 
 def _rows(node: Node, path: str, source: str) -> Iterator[Explanation]:
