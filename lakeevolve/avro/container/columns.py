@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakeevolve.avro.arrow import nested
 from lakeevolve.avro.arrow.failures import Failures, Rows
@@ -57,7 +58,8 @@ class _Columns:
                 offsets, entries = nested.lists(array)
                 keys, values = nested.fields(entries)
                 inside, below = rows.inside(offsets), paths.values(path)
-                keys = text(keys, inside, below, self.failures)
+                # A key that is no text is noted; Arrow itself ends the process over one that is null.
+                keys = pc.fill_null(text(keys, inside, below, self.failures), "")
                 read = self.read(values, type_.values, inside, below)
                 target = pa.map_(pa.string(), read.type)
                 return nested.list_like(target, offsets, nested.entries(target, keys, read), array)

@@ -46,8 +46,7 @@ _TYPES: Final = 10_000
 _DEEPEST: Final = 120
 #: Branches of a union at most: Arrow numbers them in eight bits.
 _BRANCHES: Final = 127
-#: Arrow's lists and texts have offsets of 32 bits.
-_ROWS: Final = 2**31 - 1
+#: Encoded bytes at a time at most: the offsets of Arrow's lists and texts have 32 bits.
 _BYTES: Final = 1 << 30
 
 
@@ -99,8 +98,10 @@ class Decoder:
         return wire(lists.values, self.type, self.read)
 
     def _batch(self, blocks: Sequence[Block]) -> pa.RecordBatch:
-        if sum(len(block.data) for block in blocks) > _BYTES or sum(block.count for block in blocks) > _ROWS:
+        if sum(len(block.data) for block in blocks) > _BYTES:
             raise Undecodable("the blocks are too large for one batch")
+        if not all(map(can_hold, blocks)):
+            raise Undecodable("a block holds fewer bytes than rows")
         parts = [b""]
         size = 0
         for block in blocks:
@@ -116,6 +117,11 @@ class Decoder:
         if batch.num_rows != len(blocks) or next(batches, None) is not None:
             raise Undecodable("the blocks hold more bytes than rows")
         return batch
+
+
+def can_hold(block: Block) -> bool:
+    """Whether a block may hold so many rows, of types that have bytes."""
+    return block.count <= len(block.data)
 
 
 def decoder(type_: AvroType, read: AvroType) -> Decoder:

@@ -10,7 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from lakeevolve.avro.container.blocks import Block, Cuts, blocks
-from lakeevolve.avro.container.fast import Decoder, Undecodable
+from lakeevolve.avro.container.fast import Decoder, Undecodable, can_hold
 from lakeevolve.avro.container.header import Header
 from lakeevolve.avro.container.rows import Rows
 from lakeevolve.errors import SourceError
@@ -94,8 +94,10 @@ def _fill(group: _Group, source: Iterator[Block], cuts: Cuts) -> tuple[tuple[int
         if not block.count and not block.data:
             continue
         before = cuts.rows, cuts.held
-        pieces = list(cuts.cut(block))
         group.blocks.append(block)
+        if not can_hold(block):
+            return before, True  # whatever it says, there are not so many pieces
+        pieces = list(cuts.cut(block))
         group.pieces += pieces
         count += block.count
         held += len(block.data)
