@@ -6,7 +6,7 @@ at a time in batches.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -14,12 +14,13 @@ import pyarrow.compute as pc
 
 from lakeevolve.model import path as paths
 from lakeevolve.model.types import Fixed, Primitive
-from lakeevolve.replay import digests, faults, predicates
+from lakeevolve.replay import faults, predicates
 from lakeevolve.replay.compare import ROWS_NAMED, Difference, Mismatch, aligned, differences, mismatches
-from lakeevolve.replay.digests import Words
+from lakeevolve.replay.digests import Digests, Sum, Words
 from lakeevolve.replay.evidence import FileEvidence
 from lakeevolve.replay.faults import ReaderFault
 from lakeevolve.replay.multiset import Located, Rows, Side, locate
+from lakeevolve.replay.predicates import Filter
 from lakeevolve.replay.sides import (
     RAW_READER,
     Batches,
@@ -72,7 +73,7 @@ def check_file(job: Job, file: DataFile, compare: bool = True) -> Checked:
 
     With *compare* False only the expected side is read, for a comparison of the whole table afterwards.
     """
-    found = _begin(job, file)
+    found = begin(job, file)
     try:
         if compare and job.ordered:
             _in_order(job, file, found)
@@ -84,7 +85,7 @@ def check_file(job: Job, file: DataFile, compare: bool = True) -> Checked:
     except Unreadable as error:
         damage = error.mismatch
     # What the reader cannot read has its expected rows all the same.
-    found = _begin(job, file)
+    found = begin(job, file)
     found.readable = False
     found.note([damage])
     if damage.reader != RAW_READER:
@@ -92,7 +93,8 @@ def check_file(job: Job, file: DataFile, compare: bool = True) -> Checked:
     return found
 
 
-def _begin(job: Job, file: DataFile) -> Checked:
+def begin(job: Job, file: DataFile) -> Checked:
+    """A file of which no rows have been taken yet."""
     samples = predicates.Samples(job.wanted) if job.wanted else None
     none = [Expected()] * len(job.asked)
     return Checked(file, filtered=none[:], inner=none[:], samples=samples)
@@ -100,21 +102,21 @@ def _begin(job: Job, file: DataFile) -> Checked:
 
 def _take_all(job: Job, file: DataFile, found: Checked) -> None:
     for rows in expected_rows(job, file):
-        _take(job, found, rows)
+        take(job, found, rows)
 
 
-def _take(job: Job, found: Checked, rows: Rows) -> None:
+def take(job: Job, found: Checked, rows: Rows) -> None:
     """Count expected rows into the file's digests, and read them as the consumers do."""
     batch, offset = rows.batch, found.whole.exact.count
-    words = soft = digests.row_digests(batch)
-    if job.softly and faults.concerns(batch.schema):
-        soft = digests.row_digests(faults.soften(batch))
-    found.whole += Expected.of(words, soft)
-    for index, predicate in enumerate(job.asked):
-        mask = predicates.matches(batch, predicate)
-        found.filtered[index] += _under(words, soft, mask)
-        there = predicates.above(batch, predicate.path)
-        found.inner[index] += _under(words, soft, mask if there is None else pc.and_(mask, there))
+    made = _Digested.of(batch, job.softly, job.filtered)
+    found.whole += made.sum()
+    leaves = _Leaves(batch)
+    for index, one in enumerate(job.asked):
+        mask = predicates.satisfied(leaves.values(one.path), one.predicate, batch.num_rows)
+        there = leaves.above(one.path)
+        under = made.sum(one.columns, mask)
+        found.filtered[index] += under
+        found.inner[index] += under if there is None else made.sum(one.columns, pc.and_(mask, there))
     if found.samples is not None:
         found.samples.look(batch)
     for consumer in job.consumers:
@@ -125,9 +127,50 @@ def _take(job: Job, found: Checked, rows: Rows) -> None:
                 found.refused.add(consumer.name)
 
 
-def _under(words: Words, soft: Words, mask: pa.Array) -> Expected:
-    kept = words.filter(mask)
-    return Expected.of(kept, kept if soft is words else soft.filter(mask))
+class _Digested:
+    """The digests of a batch, as it is and as a reader with the fault that ``faults.soften`` makes gives it."""
+
+    def __init__(self, exact: Digests, soft: Digests, softened: frozenset[str]) -> None:
+        self._exact, self._soft, self._softened = exact, soft, softened
+        self._words: dict[tuple[str, ...] | None, tuple[Words, Words]] = {}
+
+    @classmethod
+    def of(cls, batch: pa.RecordBatch, softly: bool, keep: Collection[str] = ()) -> _Digested:
+        softened = faults.softened(batch) if softly else {}
+        exact = Digests(batch, {*keep, *softened})
+        return cls(exact, exact.replaced(softened) if softened else exact, frozenset(softened))
+
+    def sum(self, columns: tuple[str, ...] | None = None, mask: pa.Array | None = None) -> Expected:
+        """The sums over the rows that the mask lets through, of all columns or of some of those that were kept."""
+        words = self._words.get(columns)
+        if words is None:
+            exact = soft = self._exact.rows(columns)
+            if self._softened and (columns is None or not self._softened.isdisjoint(columns)):
+                soft = self._soft.rows(columns)
+            words = self._words[columns] = exact, soft
+        one = Sum.of(words[0]) if mask is None else Sum.under(words[0], mask)
+        if words[1] is words[0]:
+            return Expected(one, one)
+        return Expected(one, Sum.of(words[1]) if mask is None else Sum.under(words[1], mask))
+
+
+class _Leaves:
+    """Leaf columns of a batch, each taken out once however many filters there are on it."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self._batch = batch
+        self._values: dict[str, pa.Array | None] = {}
+
+    def values(self, path: str) -> pa.Array | None:
+        if path not in self._values:
+            self._values[path] = predicates.column(self._batch, path)
+        return self._values[path]
+
+    def above(self, path: str) -> pa.Array | None:
+        """Which rows have every record that the leaf lies in; None where all do."""
+        holder = paths.parent(path)
+        found = self.values(holder) if holder else None
+        return None if found is None or found.null_count == 0 else found.is_valid()
 
 
 def _in_order(job: Job, file: DataFile, found: Checked) -> None:
@@ -135,7 +178,7 @@ def _in_order(job: Job, file: DataFile, found: Checked) -> None:
 
     def expected() -> Batches:
         for rows in expected_rows(job, file):
-            _take(job, found, rows)
+            take(job, found, rows)
             yield rows.batch
 
     tally = _Tally(job.reader, file.path)
@@ -225,17 +268,19 @@ def check_multiset(
     files: Sequence[DataFile],
     expected: Expected,
     file: DataFile | None,
-    predicate: Predicate | None,
+    asked: Filter | None,
     reader_faults: list[ReaderFault],
     inner: Expected | None = None,
 ) -> list[Mismatch]:
     """Judge what the reader gives for *files* (all of them at once, or one) as a multiset of rows.
 
     ``expected`` is the digest of the rows that must come back, ``inner`` of those among them that a fault of the
-    reader with null records does not concern. Listed faults are appended to *reader_faults*.
+    reader with null records does not concern; under a filter, of its columns. Listed faults are appended to
+    *reader_faults*.
     """
+    predicate = None if asked is None else asked.predicate
     try:
-        read = _Read.of(job, file, predicate)
+        read = _Read.of(job, file, asked)
     except Unreadable as error:
         if predicate is not None and faults.has(job.reader, faults.FILTER_ON_UUID) and _is_uuid(job, predicate):
             reader_faults.append(_filter_fault(job, faults.FILTER_ON_UUID, file, predicate, 0))
@@ -280,19 +325,20 @@ class _Read:
     nested: bool = False
 
     @classmethod
-    def of(cls, job: Job, file: DataFile | None, predicate: Predicate | None) -> _Read:
-        found = cls(nested=predicate is not None and bool(paths.parent(predicate.path)))
-        for batch in actual_rows(job, file, predicate):
+    def of(cls, job: Job, file: DataFile | None, asked: Filter | None) -> _Read:
+        found = cls(nested=asked is not None and bool(paths.parent(asked.path)))
+        given = (None, None) if asked is None else (asked.predicate, asked.columns)
+        for batch in actual_rows(job, file, *given):
             if found.schema is None:
                 found.schema = batch.schema
-                found.softly = faults.has(job.reader, faults.NULL_LIST_OF_STRUCTS) and faults.concerns(batch.schema)
-            words = digests.row_digests(batch)
-            soft = digests.row_digests(faults.soften(batch)) if found.softly else words
-            found.whole += Expected.of(words, soft)
-            if predicate is not None and found.nested:
-                there = predicates.above(batch, predicate.path)
+                has = faults.has(job.reader, faults.NULL_LIST_OF_STRUCTS)
+                found.softly = has and bool(faults.concerned(batch.schema))
+            made = _Digested.of(batch, found.softly)
+            found.whole += made.sum()
+            if asked is not None and found.nested:
+                there = predicates.above(batch, asked.path)
                 if there is not None:
-                    found.inner += _under(words, soft, there)
+                    found.inner += made.sum(None, there)
         return found
 
 
@@ -343,24 +389,19 @@ def find(
     def prepared(rows: Iterable[Rows]) -> Iterator[Rows]:
         for part in rows:
             there = predicates.above(part.batch, predicate.path) if predicate is not None and only_inner else None
-            kept = part if there is None else _kept(part, there)
+            kept = part if there is None else part.filter(there)
             batch = kept.batch.select([n for n in kept.batch.schema.names if n not in skip])
             yield kept._replace(batch=faults.soften(batch) if soft else batch)
 
     def expected() -> Iterator[Rows]:
         for file in files:
             for rows in expected_rows(job, file):
-                yield rows if predicate is None else _kept(rows, predicates.matches(rows.batch, predicate))
+                yield rows if predicate is None else rows.filter(predicates.matches(rows.batch, predicate))
 
     def both(side: Side) -> Side:
         return lambda: prepared(side())
 
     return locate(both(expected), both(actual), job.record, reader=job.reader, file=name)
-
-
-def _kept(rows: Rows, mask: pa.Array) -> Rows:
-    numbers = None if rows.numbers is None else rows.numbers.filter(mask)
-    return Rows(rows.batch.filter(mask), rows.file, numbers)
 
 
 def _plain(batches: Batches) -> Iterator[Rows]:
@@ -373,8 +414,7 @@ def _faults_in_multiset(job: Job, files: Sequence[DataFile]) -> list[ReaderFault
     for file in files:
         tally = _Tally(job.reader, file.path)
         for rows in expected_rows(job, file):
-            assert rows.numbers is not None
-            offset = rows.numbers[0].as_py() if len(rows.numbers) else 0
-            tally.add(differences(rows.batch, faults.soften(rows.batch), job.record), offset)
+            assert rows.start is not None
+            tally.add(differences(rows.batch, faults.soften(rows.batch), job.record), rows.start)
         found += tally.faults
     return found

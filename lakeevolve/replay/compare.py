@@ -6,6 +6,7 @@ and the same instant. What is representation only does not count (:mod:`lakeevol
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -222,7 +223,7 @@ def differences(
             two = pa.nulls(expected.num_rows, one.type) if two is None and one is not None else two
         assert one is not None
         assert two is not None
-        if not _floats_within(one.type) and one.equals(two):
+        if equal(one, two):
             continue
         if rows is None:
             rows = canonical.counting(expected.num_rows)
@@ -245,7 +246,7 @@ def _differ(
     found: list[Difference],
     kind: Kind = "value",
 ) -> None:
-    if not _floats_within(expected.type) and expected.equals(actual):
+    if equal(expected, actual):
         return
     if pa.types.is_null(expected.type) or pa.types.is_null(actual.type):
         # A column that one side lacks: null on that side.
@@ -345,17 +346,33 @@ def _shape(type_: pa.DataType) -> str:
     return "list" if pa.types.is_list(type_) else canonical.type_text(type_)
 
 
-def _floats_within(type_: pa.DataType) -> bool:
-    if pa.types.is_floating(type_):
-        return True
-    return any(_floats_within(type_.field(i).type) for i in range(type_.num_fields))
+def equal(one: pa.Array, two: pa.Array) -> bool:
+    """Whether two normal arrays are of the same type and hold the same values, bit by bit, in the same order."""
+    return bool(one.type.equals(two.type) and _bits(one).equals(_bits(two)))
 
 
 def _bits(array: pa.Array) -> pa.Array:
-    """Floats as the integers of the same bits: -0.0 is not 0.0, and each NaN is itself."""
-    if not pa.types.is_floating(array.type):
-        return array
-    return array.view({16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}[array.type.bit_width])
+    """Floats, at any depth, as the integers of the same bits: -0.0 is not 0.0, and each NaN is itself."""
+    type_ = _bits_type(array.type)
+    return array if type_ is None else array.view(type_)
+
+
+@functools.lru_cache(maxsize=1024)
+def _bits_type(type_: pa.DataType) -> pa.DataType | None:
+    """The type with integers for floats; None where it holds none."""
+    t = pa.types
+    if t.is_floating(type_):
+        return {16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}[type_.bit_width]
+    inner = [_bits_type(type_.field(i).type) for i in range(type_.num_fields)]
+    if all(each is None for each in inner):
+        return None
+    made = [type_.field(i).type if each is None else each for i, each in enumerate(inner)]
+    if t.is_struct(type_):
+        return pa.struct([pa.field(field.name, each) for field, each in zip(type_, made, strict=True)])
+    if t.is_map(type_):
+        entry = made[0]
+        return pa.map_(entry.field(0).type, entry.field(1).type)
+    return pa.list_(made[0])
 
 
 # --- naming -------------------------------------------------------------------------------------------------------

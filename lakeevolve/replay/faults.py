@@ -6,6 +6,7 @@ mismatch is a mismatch. A fault is listed only where it is known upstream.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -109,31 +110,52 @@ def merged(found: Iterable[ReaderFault]) -> tuple[ReaderFault, ...]:
     return tuple(kept[key] for key in sorted(kept, key=lambda k: (k[2] or "", k[3], k[0], k[1])))
 
 
-def concerns(schema: pa.Schema) -> bool:
-    """Whether :data:`NULL_LIST_OF_STRUCTS` can show in rows of this layout."""
-    return any(_holds(field.type) for field in schema)
+@functools.lru_cache(maxsize=256)
+def concerned(schema: pa.Schema) -> tuple[str, ...]:
+    """The columns in which :data:`NULL_LIST_OF_STRUCTS` can show."""
+    return tuple(field.name for field in schema if _holds(field.type))
 
 
 def soften(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Normalised rows as a reader with :data:`NULL_LIST_OF_STRUCTS` gives them."""
-    columns = [_soften(column) for column in batch.columns]
-    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names) if columns else batch
+    for name, column in softened(batch).items():
+        batch = batch.set_column(batch.schema.get_field_index(name), name, column)
+    return batch
+
+
+def softened(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """The columns that such a reader gives otherwise than they are, as it gives them."""
+    found = {}
+    for name in concerned(batch.schema):
+        column = batch.column(name)
+        soft = _soften(column)
+        if soft is not column:
+            found[name] = soft
+    return found
 
 
 def _soften(array: pa.Array) -> pa.Array:
+    """The array as such a reader gives it: itself, where that is no other."""
     if not _holds(array.type):
         return array
     if pa.types.is_struct(array.type):
-        children = [_soften(child) for child in array.flatten()]
+        before = array.flatten()
+        children = [_soften(child) for child in before]
+        if all(one is two for one, two in zip(before, children, strict=True)):
+            return array
         return pa.StructArray.from_arrays(children, fields=list(array.type), mask=array.is_null())
     offsets, items = canonical.list_parts(array)
+    inner = items.field(1) if pa.types.is_map(array.type) else items
+    soft = _soften(inner)
+    if soft is inner and not (_of_structs(array.type) and array.null_count):
+        return array
     if pa.types.is_map(array.type):
-        keys, values = items.flatten()
+        keys = items.field(0)
         items = pa.StructArray.from_arrays(
-            [keys, _soften(values)], fields=[pa.field("key", keys.type, False), pa.field("value", values.type)]
+            [keys, soft], fields=[pa.field("key", keys.type, False), pa.field("value", soft.type)]
         )
     else:
-        items = _soften(items)
+        items = soft
     validity = None
     if not _of_structs(array.type) and array.null_count:
         validity = canonical.bitmap(array.is_valid())

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeevolve.model.types import Record
+from lakeevolve.replay.canonical import counting
 from lakeevolve.replay.compare import REASONS, Hidden, Kind, Mismatch, differences, mismatches
 from lakeevolve.replay.digests import Digests, Sum, Words
 
@@ -33,12 +34,26 @@ _BUCKET_SHIFT: Final = pa.scalar(48, pa.uint64())
 class Rows(NamedTuple):
     """Some rows of one side, normalised, with where they come from.
 
-    ``numbers`` holds each row's number in ``file`` (int64); None where rows have none.
+    ``start`` is the number of the first row in ``file``, and ``picked`` the number of each (int64) where they do not
+    follow each other; rows of which both are None have no numbers.
     """
 
     batch: pa.RecordBatch
     file: str | None = None
-    numbers: pa.Array | None = None
+    start: int | None = None
+    picked: pa.Array | None = None
+
+    @property
+    def numbers(self) -> pa.Array | None:
+        """Each row's number in the file (int64)."""
+        if self.picked is not None or self.start is None:
+            return self.picked
+        return pc.add(counting(self.batch.num_rows), pa.scalar(self.start, pa.int64()))
+
+    def filter(self, mask: pa.Array) -> Rows:
+        """The rows that the mask lets through."""
+        numbers = self.numbers
+        return Rows(self.batch.filter(mask), self.file, None, None if numbers is None else numbers.filter(mask))
 
 
 Side = Callable[[], Iterable[Rows]]
@@ -253,7 +268,8 @@ class _Held:
         by_name = {name: made.rows((name,)).a.take(places).to_pylist() for name in rows.batch.schema.names}
         for index in range(len(places)):
             self.columns.append({name: values[index] for name, values in by_name.items()})
-        numbers = [None] * len(places) if rows.numbers is None else rows.numbers.take(places).to_pylist()
+        own = rows.numbers
+        numbers = [None] * len(places) if own is None else own.take(places).to_pylist()
         self.places += [(rows.file, number) for number in numbers]
 
     def row(self, index: int) -> pa.RecordBatch:

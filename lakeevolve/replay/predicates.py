@@ -2,6 +2,9 @@
 
 Statistics, dictionaries and metadata defaults can make a filter lie where a full read is right, so every changed leaf
 that a filter can reach is asked for a value that is present, for less than a value that is present, and for null.
+
+Whole rows are compared without a filter. What a filter may get wrong besides is which rows it lets through, so under
+it the reader is asked for the leaf's column and for as few others as tell rows apart.
 """
 
 from __future__ import annotations
@@ -16,7 +19,6 @@ import pyarrow.compute as pc
 from lakeevolve.avro import nodes
 from lakeevolve.model import path as paths
 from lakeevolve.model.types import AvroType, Record, Union, branch_names, is_null, kind, without_null
-from lakeevolve.replay import canonical
 from lakeevolve.tables.base import Predicate
 
 #: What a filter may be asked to compare. Bytes, fixed, UUIDs and nanoseconds have no literal that all readers share.
@@ -83,6 +85,50 @@ def _changed_branches(node: nodes.FromUnion, reader: Union, path: str, found: se
         found.update(paths.branch(path, name) for name in fresh)
 
 
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A predicate, and the top-level columns that are read and compared under it."""
+
+    predicate: Predicate
+    columns: tuple[str, ...]
+
+    @property
+    def path(self) -> str:
+        return self.predicate.path
+
+
+def filters(asked: Iterable[Predicate], anchors: Iterable[str]) -> tuple[Filter, ...]:
+    """The filters of these predicates; *anchors* are the columns that tell rows apart."""
+    others = tuple(anchors)
+    return tuple(Filter(p, tuple(dict.fromkeys((paths.parts(p.path)[0], *others)))) for p in asked)
+
+
+#: So many rows are looked at to find the columns that tell rows apart, and so many columns are enough.
+_LOOKED_AT: Final = 4096
+_ANCHORS: Final = 2
+
+
+def anchors(batch: pa.RecordBatch, record: Record) -> tuple[str, ...]:
+    """The columns, two at most, that tell the rows of a batch apart best: one, where it is another in each row."""
+    part = batch.slice(0, _LOOKED_AT)
+    found = []
+    for at, column_ in enumerate(record.fields):
+        index = part.schema.get_field_index(column_.name)
+        if index >= 0 and _flat(part.schema.field(index).type):
+            values = part.column(index)
+            text = pa.types.is_string(values.type) or pa.types.is_binary(values.type)
+            found.append((-pc.count_distinct(values, mode="all").as_py(), text, at, column_.name))
+    found.sort()
+    if found and -found[0][0] == part.num_rows:
+        del found[1:]
+    return tuple(name for *_, name in found[:_ANCHORS])
+
+
+def _flat(type_: pa.DataType) -> bool:
+    t = pa.types
+    return not (t.is_nested(type_) or t.is_null(type_) or t.is_boolean(type_) or t.is_floating(type_))
+
+
 @dataclass(slots=True)
 class Samples:
     """Values of leaf columns that were met: the first usable one and the largest of its batch."""
@@ -90,9 +136,13 @@ class Samples:
     wanted: Mapping[str, AvroType]
     first: dict[str, Any] = field(default_factory=dict)
     largest: dict[str, Any] = field(default_factory=dict)
+    anchors: tuple[str, ...] | None = None
 
-    def look(self, batch: pa.RecordBatch) -> None:
-        """Take what the batch has for leaves that have no value yet."""
+    def look(self, batch: pa.RecordBatch, record: Record | None = None) -> None:
+        """Take what the batch has for leaves that have no value yet, and with *record* the columns that tell its rows
+        apart."""
+        if self.anchors is None and record is not None and batch.num_rows:
+            self.anchors = anchors(batch, record)
         for path, type_ in self.wanted.items():
             if path in self.first or not _comparable(type_):
                 continue
@@ -110,16 +160,24 @@ class Samples:
         """The leaves that a value is still wanted for."""
         return tuple(p for p, t in self.wanted.items() if p not in self.first and _comparable(t))
 
-    def predicates(self, paths_: Iterable[str] | None = None) -> tuple[Predicate, ...]:
-        """The filters for these leaves, or for all."""
-        found = []
-        for path in self.wanted if paths_ is None else paths_:
-            if path in self.first:
-                found.append(Predicate(path, "=", self.first[path]))
-                if not isinstance(self.first[path], bool):
-                    found.append(Predicate(path, "<", self.largest[path]))
-            found.append(Predicate(path, "is null"))
-        return tuple(found)
+    def predicates(self) -> tuple[Predicate, ...]:
+        """What all leaves are asked for: null, and their values as far as there are any."""
+        return tuple(one for path in self.wanted for one in (*self.compared(path), Predicate(path, "is null")))
+
+    def compared(self, path: str) -> tuple[Predicate, ...]:
+        """What a leaf is asked for by its values; nothing where none was met."""
+        if path not in self.first:
+            return ()
+        found = (Predicate(path, "=", self.first[path]),)
+        if isinstance(self.first[path], bool):
+            return found
+        return (*found, Predicate(path, "<", self.largest[path]))
+
+    def take(self, other: Samples) -> None:
+        """Take the values that another has for leaves that have none yet."""
+        for path, value in other.first.items():
+            if path not in self.first:
+                self.first[path], self.largest[path] = value, other.largest[path]
 
 
 def _comparable(type_: AvroType) -> bool:
@@ -171,12 +229,10 @@ def column(batch: pa.RecordBatch, path: str) -> pa.Array | None:
     array = batch.column(index)
     for name in names[1:]:
         plain = name[1:-1] if name.startswith("<") and name.endswith(">") else name
-        if not pa.types.is_struct(array.type):
+        at = array.type.get_field_index(plain) if pa.types.is_struct(array.type) else -1
+        if at < 0:
             return None
-        children = dict(canonical.child_fields(array))
-        if plain not in children:
-            return None
-        array = children[plain]
+        array = pc.struct_field(array, at)
     return array
 
 
@@ -189,9 +245,13 @@ def above(batch: pa.RecordBatch, path: str) -> pa.Array | None:
 
 def matches(batch: pa.RecordBatch, predicate: Predicate) -> pa.Array:
     """Which rows of a batch satisfy the filter, as SQL has it: a comparison with null is not satisfied."""
-    values = column(batch, predicate.path)
+    return satisfied(column(batch, predicate.path), predicate, batch.num_rows)
+
+
+def satisfied(values: pa.Array | None, predicate: Predicate, rows: int) -> pa.Array:
+    """The same for the values of the filter's leaf; None stands for so many nulls."""
     if values is None or pa.types.is_null(values.type):
-        return pa.repeat(pa.scalar(predicate.op == "is null"), batch.num_rows)
+        return pa.repeat(pa.scalar(predicate.op == "is null"), rows)
     if predicate.op == "is null":
         return values.is_null()
     if predicate.op == "in":

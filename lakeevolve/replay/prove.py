@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from lakeevolve.engines.local import LocalEngine
 from lakeevolve.model.schema import Schema
 from lakeevolve.replay import canonical, consumers, digests, faults, predicates, rewrites
-from lakeevolve.replay.checking import Checked, check_file, check_multiset
+from lakeevolve.replay.checking import Checked, begin, check_file, check_multiset, take
 from lakeevolve.replay.compare import Mismatch
 from lakeevolve.replay.digests import Sum
 from lakeevolve.replay.evidence import FileEvidence, installed
@@ -27,7 +27,6 @@ from lakeevolve.replay.sides import (
     complete,
     expected_rows,
     guarded,
-    numbered,
 )
 from lakeevolve.tables.base import DataFile, Evolution, Staged, StagedFile, Table, Version
 
@@ -99,6 +98,16 @@ def prove_staged(
     return proof.run()
 
 
+@dataclass(slots=True)
+class _Group:
+    """What came of the files that were made from some sources."""
+
+    sources: list[Checked] = field(default_factory=list)
+    evidence: list[FileEvidence] = field(default_factory=list)
+    mismatches: list[Mismatch] = field(default_factory=list)
+    rows: int = 0
+
+
 class _Proof:
     """One proof while it runs."""
 
@@ -148,14 +157,13 @@ class _Proof:
         self.job = replace(self.job, asked=self._filters())
         # A reader that keeps no order reads the table as a whole below; a file that stays is read once.
         at_once = not self.table.ordered
-        stay = self._map(functools.partial(check_file, self.job, compare=not at_once), self.staying, 0)
+        stay = self._files(functools.partial(check_file, self.job, compare=not at_once), self.staying, 0)
         # The rows of what is rewritten count for the filters and the whole.
-        expect = functools.partial(check_file, self.job, compare=False)
-        moved = self._map(expect, list(self.rewritten.values()), len(stay))
+        moved, rows = self._staged_files(len(stay))
         for one in [*stay, *moved]:
             self.note(one.mismatches, one.mismatched)
             self.reader_faults += one.reader_faults
-        rows = sum(one.whole.exact.count for one in stay) + self._staged_files()
+        rows += sum(one.whole.exact.count for one in stay)
         if all(one.readable for one in [*stay, *moved]):
             self._whole([*stay, *moved], at_once or bool(self.rewritten))
         self.evidence += [one.evidence for one in stay]
@@ -178,7 +186,7 @@ class _Proof:
             self.mismatched,
         )
 
-    def _filters(self) -> tuple[Any, ...]:
+    def _filters(self) -> tuple[predicates.Filter, ...]:
         newest = self.folds.newest
         if newest.number == self.folds.versions[0].number:
             return ()
@@ -190,48 +198,83 @@ class _Proof:
         for _, file in sorted({file.version: file for file in reversed(self.files)}.items()):
             try:
                 for _, rows in zip(range(_PEEKED), expected_rows(self.job, file), strict=False):
-                    samples.look(rows.batch)
+                    samples.look(rows.batch, newest.schema.record)
             except Unreadable:
                 continue
-        return samples.predicates()
+        return predicates.filters(samples.predicates(), samples.anchors or ())
 
-    def _map(self, function: Callable[[Any], Any], files: Sequence[DataFile], done: int) -> list[Checked]:
+    def _files(self, function: Callable[[Any], Checked], files: Sequence[DataFile], done: int) -> list[Checked]:
         found: list[Checked] = []
         for result in self.engine.map_unordered(function, files):
             found.append(result)
-            if self.progress is not None:
-                self.progress(done + len(found), len(self.files))
+            self._progress(done + len(found))
         return sorted(found, key=lambda one: one.file.path)
 
-    def _staged_files(self) -> int:
-        """Compare staged files with their sources; the number of staged rows."""
+    def _progress(self, done: int) -> None:
+        if self.progress is not None:
+            self.progress(done, len(self.files))
+
+    def _staged_files(self, done: int) -> tuple[list[Checked], int]:
+        """Compare staged files with their sources: what came of the sources, and the number of staged rows."""
         staged = {file.path: file for file in self.staged.files}
         groups = rewrites.components({path: file.sources for path, file in staged.items()})
         covered = {path for sources, _ in groups for path in sources}
         groups += [([path], []) for path in self.rewritten if path not in covered]
-        rows = 0
+        known = []
         for sources, made in groups:
             unknown = [path for path in sources if path not in self.rewritten]
             if unknown:
                 reason = "a staged file was made from a file that was not to be rewritten"
                 self.note([Mismatch(unknown[0], None, "", "", "", reason, RAW_READER, "extra")])
-                continue
-            old = [self.rewritten[path] for path in sources]
-            new = [staged[path] for path in made]
-            try:
-                total, wrong = rewrites.compare(
-                    rewrites.side(self.job, old),
-                    functools.partial(self._raw, new),
-                    self.job,
-                    ordered=self.table.ordered,
-                )
-                self.note(wrong)
-                rows += total.count
-                for file in new:
-                    self.evidence.append(self._file_evidence(file, total if len(new) == 1 else None))
-            except Unreadable as error:
-                self.note([error.mismatch])
-        return rows
+            else:
+                known.append(([self.rewritten[path] for path in sources], [staged[path] for path in made]))
+        checked: dict[str, Checked] = {}
+        rows = 0
+        for group in self.engine.map_unordered(self._group, known):
+            checked.update((one.file.path, one) for one in group.sources)
+            self.note(group.mismatches)
+            self.evidence += group.evidence
+            rows += group.rows
+            self._progress(done + len(checked))
+        left = [file for path, file in self.rewritten.items() if path not in checked]
+        found = [*checked.values(), *(check_file(self.job, file, compare=False) for file in left)]
+        self.evidence.sort(key=lambda file: file.path)
+        return sorted(found, key=lambda one: one.file.path), rows
+
+    def _group(self, group: tuple[Sequence[DataFile], Sequence[StagedFile]]) -> _Group:
+        """Compare the files that were made from some sources with these, whose rows are counted on the way."""
+        old, new = group
+        checked: dict[str, Checked] = {}
+        begun: list[bool] = []
+
+        def counted() -> Iterator[Rows]:
+            for file in old:
+                one = begin(self.job, file)
+                for rows in expected_rows(self.job, file):
+                    take(self.job, one, rows)
+                    yield rows
+                checked[file.path] = one
+
+        def expected() -> Iterator[Rows]:
+            # Only the first reading counts; others follow where something is wrong.
+            if begun:
+                return rewrites.side(self.job, old)()
+            begun.append(True)
+            return counted()
+
+        found = _Group()
+        try:
+            made = functools.partial(self._raw, new)
+            found.rows, wrong = rewrites.compare(expected, made, self.job, ordered=self.table.ordered)
+            found.mismatches += wrong
+            total = sum((one.whole.exact for one in checked.values()), Sum())
+            alone = len(new) == 1 and not wrong and len(checked) == len(old)
+            found.evidence += [self._file_evidence(file, total if alone else None) for file in new]
+        except Unreadable as error:
+            found.mismatches.append(error.mismatch)
+        for file in old:
+            found.sources.append(checked.get(file.path) or check_file(self.job, file, compare=False))
+        return found
 
     def _file_evidence(self, file: StagedFile, total: Sum | None) -> FileEvidence:
         if total is None:
@@ -244,7 +287,7 @@ class _Proof:
             offset = 0
             for batch in guarded(functools.partial(self.staged.raw, file), file.path, RAW_READER):
                 whole = complete(canonical.normalise(batch), self.job.columns)
-                yield Rows(whole, file.path, numbered(offset, whole.num_rows))
+                yield Rows(whole, file.path, offset)
                 offset += whole.num_rows
 
     def _whole(self, checked: Sequence[Checked], unfiltered: bool) -> None:
@@ -252,18 +295,24 @@ class _Proof:
             total = sum((one.whole for one in checked), Expected())
             self.note(check_multiset(self.job, self.files, total, None, None, self.reader_faults))
         known = {(m.file, m.row) for m in self.mismatches}
-        for index, predicate in enumerate(self.job.asked):
+
+        def judge(index: int) -> tuple[int, list[Mismatch], list[ReaderFault]]:
             total = sum((one.filtered[index] for one in checked), Expected())
             inner = sum((one.inner[index] for one in checked), Expected())
             excused: list[ReaderFault] = []
-            found = check_multiset(self.job, self.files, total, None, predicate, excused, inner)
+            found = check_multiset(self.job, self.files, total, None, self.job.asked[index], excused, inner)
+            return index, found, excused
+
+        judged = self.engine.map_unordered(judge, range(len(self.job.asked)))
+        for index, found, excused in sorted(judged, key=lambda one: one[0]):
             self.reader_faults += excused
             self.note([m for m in found if (m.file, m.row) not in known])
+            predicate = self.job.asked[index].predicate
             self.asked.append(
                 {
                     "path": predicate.path,
                     "op": predicate.op,
-                    "rows": total.exact.count,
+                    "rows": sum(one.filtered[index].exact.count for one in checked),
                     "verdict": "differs" if found else "reader-fault" if excused else "equal",
                 }
             )

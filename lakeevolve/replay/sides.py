@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakeevolve.errors import CatalogUnavailable, LakeEvolveError, UnsupportedTable, ValueMismatch
 from lakeevolve.model import path as paths
@@ -18,12 +17,16 @@ from lakeevolve.model.types import AvroType, Record
 from lakeevolve.replay import canonical, predicates
 from lakeevolve.replay.compare import REASONS, Mismatch, column_type, type_differences
 from lakeevolve.replay.consumers import Consumer
-from lakeevolve.replay.digests import Sum, Words
+from lakeevolve.replay.digests import Sum
 from lakeevolve.replay.fold import Folds
 from lakeevolve.replay.multiset import Rows
+from lakeevolve.replay.predicates import Filter
 from lakeevolve.tables.base import DataFile, Predicate
 
 Batches = Iterator[pa.RecordBatch]
+
+#: What a reader gives: of a file or of the whole table, under a filter or not, some columns or all.
+Read = Callable[[DataFile | None, Predicate | None, Sequence[str] | None], Batches]
 
 #: Small batches are joined up to about so many rows, or so many bytes.
 BATCH_ROWS = 1 << 15
@@ -33,7 +36,7 @@ BATCH_BYTES: Final = 1 << 25
 RAW_READER: Final = "raw file"
 
 
-class Unreadable(Exception):
+class Unreadable(Exception):  # a finding on its way, never an error that a user sees
     """A side could not be read to its end; carries what that means for the result."""
 
     def __init__(self, mismatch: Mismatch) -> None:
@@ -50,7 +53,7 @@ class Job:
     folds:
         The table's versions.
     raw, read:
-        The files as pyarrow alone reads them, and what the judged reader gives (whole, of one file, filtered).
+        The files as pyarrow alone reads them, and what the judged reader gives.
     reader:
         The judged reader's name.
     ordered:
@@ -69,18 +72,23 @@ class Job:
 
     folds: Folds
     raw: Callable[[DataFile], Batches]
-    read: Callable[[DataFile | None, Predicate | None], Batches]
+    read: Read
     reader: str
     ordered: bool
     foreign: tuple[str, ...] = ()
     softly: bool = False
-    asked: tuple[Predicate, ...] = ()
+    asked: tuple[Filter, ...] = ()
     wanted: Mapping[str, AvroType] = field(default_factory=dict)
     consumers: tuple[Consumer, ...] = ()
 
     @property
     def record(self) -> Record:
         return self.folds.newest.schema.record
+
+    @property
+    def filtered(self) -> frozenset[str]:
+        """The columns that any filter compares."""
+        return frozenset(name for each in self.asked for name in each.columns)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -96,11 +104,6 @@ class Expected:
 
     def __add__(self, other: Expected) -> Expected:
         return Expected(self.exact + other.exact, self.soft + other.soft)
-
-    @classmethod
-    def of(cls, exact: Words, soft: Words) -> Expected:
-        one = Sum.of(exact)
-        return cls(one, one if soft is exact else Sum.of(soft))
 
 
 def expected_rows(job: Job, file: DataFile) -> Iterator[Rows]:
@@ -118,16 +121,27 @@ def expected_rows(job: Job, file: DataFile) -> Iterator[Rows]:
 
     offset = 0
     for batch in guarded(folded, file.path, RAW_READER):
-        yield Rows(batch, file.path, numbered(offset, batch.num_rows))
+        yield Rows(batch, file.path, offset)
         offset += batch.num_rows
 
 
-def actual_rows(job: Job, file: DataFile | None = None, predicate: Predicate | None = None) -> Batches:
-    """What the judged reader gives, normalised. Raises ``Unreadable`` where it fails."""
+def actual_rows(
+    job: Job,
+    file: DataFile | None = None,
+    predicate: Predicate | None = None,
+    columns: Sequence[str] | None = None,
+) -> Batches:
+    """What the judged reader gives, normalised; of *columns* alone, if they are given.
+
+    Raises ``Unreadable`` where it fails.
+    """
 
     def read() -> Batches:
-        for batch in job.read(file, predicate):
-            yield complete(canonical.normalise(batch), job.columns)
+        for batch in job.read(file, predicate, columns):
+            if columns is not None:
+                # A table may give more than it is asked for.
+                batch = batch.select([name for name in columns if name in batch.schema.names])
+            yield complete(canonical.normalise(batch), job.columns if columns is None else columns)
 
     return guarded(read, file.path if file is not None else None, job.reader, predicate)
 
@@ -164,27 +178,30 @@ def coalesced(batches: Batches) -> Batches:
     rows = size = 0
     for batch in batches:
         if waiting and (rows + batch.num_rows > BATCH_ROWS or size > BATCH_BYTES or batch.schema != waiting[0].schema):
-            yield pa.concat_batches(waiting)
+            yield _joined(waiting)
             waiting, rows, size = [], 0, 0
-        if batch.num_rows:
+        if batch.num_rows * 2 > BATCH_ROWS and not waiting:
+            yield batch
+        elif batch.num_rows:
             waiting.append(batch)
             rows += batch.num_rows
             size += batch.nbytes
     if waiting:
-        yield pa.concat_batches(waiting)
+        yield _joined(waiting)
+
+
+def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    # Joining a single batch would copy it.
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 def complete(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
     """The batch with columns that it lacks as nulls of no type, which compare as nulls of any."""
-    missing = [name for name in columns if batch.schema.get_field_index(name) < 0]
+    there = frozenset(batch.schema.names)
+    missing = [name for name in columns if name not in there]
     for name in missing:
         batch = batch.append_column(name, pa.nulls(batch.num_rows))
     return batch
-
-
-def numbered(offset: int, count: int) -> pa.Array:
-    """The row numbers from *offset* on."""
-    return pc.add(canonical.counting(count), pa.scalar(offset, pa.int64()))
 
 
 def type_mismatches(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
@@ -54,6 +54,7 @@ def verify(
     contracts: Sequence[Any] = (),
     engine: Engine | None = None,
     *,
+    since: int | None = None,
     progress: Progress | None = None,
     evidence: Evidence | None = None,
 ) -> ReplayResult:
@@ -73,8 +74,8 @@ def verify(
     full:
         Also repeat the proof of each rewrite whose previous state still exists.
     columns:
-        Which columns are asked for under filters: those that changed since the table's first version, or all.
-        Whole rows are compared either way.
+        Which columns are asked for under filters: those that changed since the version *since*, or all. Whole rows
+        are compared either way.
     sample:
         At most this many files, chosen by their path, at least one of each version. None: all.
     readers:
@@ -83,6 +84,8 @@ def verify(
         Consumers whose reader schemas every row has to resolve to.
     engine:
         Who runs the files; by default threads.
+    since:
+        The number of a version; by default that of the table's first.
     progress:
         Called with the number of files done and of files in all.
     evidence:
@@ -113,7 +116,7 @@ def verify(
     chosen = _sampled(files, sample)
     run = _Run(table, folds, hint, chosen, len(chosen) == len(files), engine or LocalEngine(), progress, others)
     run.against(hint)
-    run.own_reader(columns, contracts)
+    run.own_reader(columns, contracts, since)
     run.second_readers()
     if full:
         run.rewrites(evidence)
@@ -200,11 +203,11 @@ class _Run:
 
     # --- the table's own reader
 
-    def own_reader(self, columns: Literal["changed", "all"], contracts: Sequence[Any]) -> None:
-        wanted = self._wanted(columns)
+    def own_reader(self, columns: Literal["changed", "all"], contracts: Sequence[Any], since: int | None) -> None:
+        wanted = self._wanted(columns, since)
         samples = self._peek(wanted)
         missing = {path: wanted[path] for path in samples.missing}
-        early = samples.predicates(path for path in wanted if path not in missing)
+        early = predicates.filters(samples.predicates(), samples.anchors or ())
         self.consumers = consumers.prepare(contracts, self.folds.newest.schema)
         self.note(consumers.refused(self.consumers))
         self.job = replace(self.job, asked=early, wanted=missing, consumers=self.consumers)
@@ -218,20 +221,21 @@ class _Run:
                 self._one_by_one()
         clean = self._clean()
         self._filters(early, [one for one in self.checked if one.file.path in clean])
-        late = self._late(missing, clean)
+        late = self._late(missing, samples.anchors or (), clean)
         if late:
             self._filters(*late)
         name, distribution = OWN_READER[self.table.format]
         self._verdict(name, installed(distribution))
 
-    def _wanted(self, columns: Literal["changed", "all"]) -> dict[str, AvroType]:
+    def _wanted(self, columns: Literal["changed", "all"], since: int | None) -> dict[str, AvroType]:
         newest = self.folds.newest
         every = predicates.leaves(newest.schema.record)
         if columns == "all":
             return every
         if columns != "changed":
             raise ConfigError("columns is 'changed' or 'all'", where=f"columns={columns!r}")
-        for start in range(self.folds.versions[0].number, newest.number):
+        first = self.folds.versions[0].number
+        for start in range(first if since is None else max(first, since), newest.number):
             try:
                 resolution = self.folds(start).resolution
             except ResolutionError:
@@ -250,7 +254,7 @@ class _Run:
         for _, file in sorted(first.items()):
             try:
                 for _, rows in zip(range(_PEEKED), expected_rows(self.job, file), strict=False):
-                    samples.look(rows.batch)
+                    samples.look(rows.batch, self.folds.newest.schema.record)
             except Unreadable:
                 # The reading of all files reports it.
                 continue
@@ -313,33 +317,30 @@ class _Run:
         return {path for path in clean if path is not None}
 
     def _late(
-        self, missing: Mapping[str, AvroType], clean: Collection[str]
-    ) -> tuple[tuple[Predicate, ...], list[Checked]] | None:
+        self, missing: Mapping[str, AvroType], anchors: Iterable[str], clean: Collection[str]
+    ) -> tuple[tuple[predicates.Filter, ...], list[Checked]] | None:
         """Filters by values that only the reading of all files came upon, and what they must let through."""
-        if not missing:
-            return None
         samples = predicates.Samples(missing)
         for one in self.checked:
             if one.samples is not None:
-                for path, value in one.samples.first.items():
-                    samples.first.setdefault(path, value)
-                    samples.largest.setdefault(path, one.samples.largest[path])
-        late = samples.predicates(missing)
+                samples.take(one.samples)
+        late = predicates.filters([one for path in missing for one in samples.compared(path)], anchors)
+        if not late:
+            return None
         job = replace(self.job, asked=late, wanted={}, consumers=())
         files = [file for file in self.files if file.path in clean]
         return late, self._map(functools.partial(check_file, job, compare=False), files)
 
-    def _filters(self, asked: Sequence[Predicate], checked: Sequence[Checked]) -> None:
+    def _filters(self, asked: Sequence[predicates.Filter], checked: Sequence[Checked]) -> None:
         whole = self.whole and len(checked) == len(self.files)
 
         def judge(index: int) -> tuple[int, list[Mismatch] | None, list[ReaderFault]]:
-            predicate = asked[index]
             try:
-                return judged(index, predicate)
+                return judged(index, asked[index])
             except UnsupportedTable:
                 return index, None, []
 
-        def judged(index: int, predicate: Predicate) -> tuple[int, list[Mismatch] | None, list[ReaderFault]]:
+        def judged(index: int, one_of: predicates.Filter) -> tuple[int, list[Mismatch] | None, list[ReaderFault]]:
             found: list[Mismatch] = []
             excused: list[ReaderFault] = []
             if whole:
@@ -347,11 +348,11 @@ class _Run:
                     sum((sums[index] for sums in every), Expected())
                     for every in ([one.filtered for one in checked], [one.inner for one in checked])
                 )
-                found = check_multiset(self.job, self.files, total, None, predicate, excused, inner)
+                found = check_multiset(self.job, self.files, total, None, one_of, excused, inner)
             else:
                 for one in checked:
                     total, inner = one.filtered[index], one.inner[index]
-                    found += check_multiset(self.job, [one.file], total, one.file, predicate, excused, inner)
+                    found += check_multiset(self.job, [one.file], total, one.file, one_of, excused, inner)
             return index, found, excused
 
         for index, found, excused in sorted(self._map(judge, range(len(asked))), key=lambda judged: judged[0]):
@@ -361,7 +362,7 @@ class _Run:
             self.asked.append(
                 {
                     "path": asked[index].path,
-                    "op": asked[index].op,
+                    "op": asked[index].predicate.op,
                     "rows": sum(one.filtered[index].exact.count for one in checked),
                     "verdict": verdict if found is not None and (checked or not self.files) else "not-judged",
                 }
@@ -420,5 +421,11 @@ class _Run:
         )
 
 
-def _second(reader: Reader, folds: Folds, _file: DataFile | None, _predicate: Predicate | None) -> Batches:
+def _second(
+    reader: Reader,
+    folds: Folds,
+    _file: DataFile | None,
+    _predicate: Predicate | None,
+    _columns: Sequence[str] | None,
+) -> Batches:
     return reader.read(folds.newest.schema)

@@ -177,8 +177,14 @@ class Staged(Protocol):
         """The rows of a staged file as pyarrow alone reads them, in the canonical layout of the target."""
         ...
 
-    def read(self, file: DataFile | None = None, predicate: Predicate | None = None) -> Iterator[pa.RecordBatch]:
-        """What the table's own reader would give after the commit: the whole table, or one file that stays."""
+    def read(
+        self,
+        file: DataFile | None = None,
+        predicate: Predicate | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """What the table's own reader would give after the commit: the whole table, or one file that stays; of all
+        columns, or of these top-level ones, of which the predicate's is one."""
         ...
 
     def abandon(self) -> tuple[str, ...]:
@@ -246,9 +252,14 @@ class Table(Protocol):
         version, then the foreign columns. A column that the version has and the footer lacks is null."""
         ...
 
-    def read(self, file: DataFile | None = None, predicate: Predicate | None = None) -> Iterator[pa.RecordBatch]:
+    def read(
+        self,
+        file: DataFile | None = None,
+        predicate: Predicate | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
         """What the table's own reader gives, whole or for one file, in the canonical layout of the newest version,
-        then the foreign columns."""
+        then the foreign columns; all of them, or these top-level ones, of which the predicate's is one."""
         ...
 
     def capability(self, change: Change, base: Schema, target: Schema, fills: Mapping[str, Fill]) -> Capability:

@@ -109,8 +109,13 @@ class FakeTable:
             raise pa.ArrowInvalid("Could not open Parquet file: secret-value-in-a-message")
         yield from self.rows[file.path].to_batches(max_chunksize=5)
 
-    def read(self, file: DataFile | None = None, predicate: Predicate | None = None) -> Iterator[pa.RecordBatch]:
-        return self.reading(self.states[-1], file, predicate)
+    def read(
+        self,
+        file: DataFile | None = None,
+        predicate: Predicate | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        return only(self.reading(self.states[-1], file, predicate), columns)
 
     def reading(
         self,
@@ -182,19 +187,29 @@ class FakeStaged:
     def raw(self, file: StagedFile) -> Iterator[pa.RecordBatch]:
         yield from self.table.rows[file.path].to_batches(max_chunksize=4)
 
-    def read(self, file: DataFile | None = None, predicate: Predicate | None = None) -> Iterator[pa.RecordBatch]:
+    def read(
+        self,
+        file: DataFile | None = None,
+        predicate: Predicate | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
         gone = {f.path for f in self.evolution.rewrite}
         number = self.versions[-1].number
         live = [f for f in self.table.states[-1] if f.path not in gone]
         live += [DataFile(f.path, f.rows, 0, number) for f in self.files]
         kept, self.table.wrong = self.table.wrong, self.wrong or self.table.wrong
         try:
-            yield from list(self.table.reading(live, file, predicate, self.versions))
+            yield from list(only(self.table.reading(live, file, predicate, self.versions), columns))
         finally:
             self.table.wrong = kept
 
     def abandon(self) -> tuple[str, ...]:
         return ()
+
+
+def only(batches: Iterable[pa.RecordBatch], columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield batch if columns is None else batch.select(list(columns))
 
 
 def spoil(table: pa.Table, row: int, change: Callable[[dict[str, Any]], None]) -> pa.Table:

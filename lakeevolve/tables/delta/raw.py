@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final
@@ -54,6 +54,12 @@ class Layout:
         assert isinstance(owned, Struct)
         inner = [(c, f.type) for c, f in zip(owned.columns, self.record.fields, strict=True)]
         return (*inner, *((c, None) for c in self.foreign))
+
+    def only(self, names: Collection[str]) -> Layout:
+        """The layout of the columns of these names alone."""
+        fields = tuple(f for f in self.record.fields if f.name in names)
+        foreign = tuple(c for c in self.foreign if c.name in names)
+        return replace(self, record=replace(self.record, fields=fields), foreign=foreign)
 
     def schema(self) -> pa.Schema:
         """The Arrow schema of a batch."""

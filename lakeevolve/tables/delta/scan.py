@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -32,13 +32,18 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 
-def read_table(table: DeltaTable, layout: Layout, condition: str | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows that delta-rs gives, in no particular order, laid out as asked."""
+def read_table(
+    table: DeltaTable, layout: Layout, condition: str | None = None, names: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows that delta-rs gives, in no particular order, laid out as asked; the columns of these names, or all."""
     import pyarrow as pa
 
+    if names is not None:
+        layout = layout.only(names)
     columns, schema = layout.columns(), layout.schema()
+    chosen = None if names is None else [column.name for column, _ in columns]
     with guard(layout.where, "delta-rs cannot read the table"):
-        reader = pa.RecordBatchReader.from_stream(table.scan(predicate=condition))
+        reader = pa.RecordBatchReader.from_stream(table.scan(chosen, condition))
         have = list(reader.schema)
         place = positions(Struct(tuple(c for c, _ in columns)), have, "name")
         for batch in reader:

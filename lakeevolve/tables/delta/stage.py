@@ -57,11 +57,16 @@ class DeltaStaged:
             raise TableError("the file is not part of what was staged", where=file.path)
         yield from read_file(self.fs, file.path, self.layout(), add.partition)
 
-    def read(self, file: DataFile | None = None, predicate: Predicate | None = None) -> Iterator[pa.RecordBatch]:
+    def read(
+        self,
+        file: DataFile | None = None,
+        predicate: Predicate | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
         """See :meth:`lakeevolve.tables.base.Staged.read`."""
         condition = None if predicate is None else sql(predicate, self.evolution.target, self.address.uri)
         if file is None:
-            yield from read_table(self.table(), self.layout(), condition)
+            yield from read_table(self.table(), self.layout(), condition, columns)
             return
         if self.alteration is None:
             raise TableError(
@@ -70,7 +75,7 @@ class DeltaStaged:
         adds = [add for add in self.live if relative(add.path, self.address.uri) == file.path]
         alone = scratch(self.address, self.fs, self.protocol, self.metadata, adds)
         try:
-            yield from read_table(alone.open(), self.layout(), condition)
+            yield from read_table(alone.open(), self.layout(), condition, columns)
         finally:
             alone.close()
 

@@ -108,17 +108,22 @@ class Table:
         layout = self._layout(view, file.version)
         yield from read_file(self._fs, file.path, layout, add.partition, self._keep(add))
 
-    def read(self, file: DataFile | None = None, predicate: Predicate | None = None) -> Iterator[pa.RecordBatch]:
+    def read(
+        self,
+        file: DataFile | None = None,
+        predicate: Predicate | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
         features.refuse_unreadable(self._snapshot.protocol, self.uri)
         view = self._view(None)
         condition = None if predicate is None else sql(predicate, view.newest.schema, self.uri)
         layout = replace(self._layout(view, view.newest.number), struct=self._snapshot.metadata.struct)
         if file is None:
-            yield from read_table(self._handle, layout, condition)
+            yield from read_table(self._handle, layout, condition, columns)
             return
         alone = scratch(self.address, self._fs, self._snapshot.protocol, self._snapshot.metadata, [self._add(file)])
         try:
-            yield from read_table(alone.open(), layout, condition)
+            yield from read_table(alone.open(), layout, condition, columns)
         finally:
             alone.close()
 

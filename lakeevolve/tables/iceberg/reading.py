@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -38,12 +39,16 @@ def read_table(
     snapshot: int | None = None,
     file: DataFile | None = None,
     predicate: Predicate | None = None,
+    columns: Sequence[str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows that pyiceberg reads, in the canonical layout of *avro*, then the foreign columns.
+    """The rows that pyiceberg reads, in the canonical layout of *avro*, then the foreign columns; of these top-level
+    columns alone, if any are given.
 
     Files are read one after the other, each in file order, so that memory does not grow with the table.
     """
     expression = AlwaysTrue() if predicate is None else _expression(schema, avro, predicate)
+    if columns is not None:
+        schema, avro = _only(schema, avro, columns)
     with translated(where):
         scan = DataScan(metadata, io, row_filter=expression, snapshot_id=snapshot)
         tasks = [task for task in scan.plan_files() if file is None or task.file.file_path == file.path]
@@ -52,6 +57,13 @@ def read_table(
         canonical = _Canonical(schema, avro, task.file.file_path)
         for batch in _task(metadata, io, schema, expression, task):
             yield canonical(batch)
+
+
+def _only(schema: IcebergSchema, avro: Schema, columns: Sequence[str]) -> tuple[IcebergSchema, Schema]:
+    """Both schemas with these top-level columns alone."""
+    kept = [each for each in schema.columns if each.name in columns]
+    fields = tuple(each for each in avro.fields if each.name in columns)
+    return IcebergSchema(*kept, schema_id=schema.schema_id), Schema(replace(avro.record, fields=fields))
 
 
 def _task(

@@ -77,9 +77,23 @@ class StagedEvolution:
         foreign = foreign_columns(self.schema, self.target)
         return read_raw(self.io, file.handle, self.schema, self.target, foreign, None)
 
-    def read(self, file: DataFile | None = None, predicate: Predicate | None = None) -> Iterator[pa.RecordBatch]:
+    def read(
+        self,
+        file: DataFile | None = None,
+        predicate: Predicate | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
         """What pyiceberg would read after the commit."""
-        return read_table(self.metadata, self.io, self.schema, self.target, self.where, file=file, predicate=predicate)
+        return read_table(
+            self.metadata,
+            self.io,
+            self.schema,
+            self.target,
+            self.where,
+            file=file,
+            predicate=predicate,
+            columns=columns,
+        )
 
     def abandon(self) -> tuple[str, ...]:
         """Delete what was written; return what could not be deleted."""

@@ -188,7 +188,12 @@ class IcebergHandle:
             metadata.name_mapping(),
         )
 
-    def read(self, file: DataFile | None = None, predicate: Predicate | None = None) -> Iterator[pa.RecordBatch]:
+    def read(
+        self,
+        file: DataFile | None = None,
+        predicate: Predicate | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
         newest = self.history()[-1]
         metadata, pinned = self._table.metadata, self._location.snapshot
         schema = schema_of(metadata, newest.schema_id)
@@ -204,6 +209,7 @@ class IcebergHandle:
             snapshot=pinned,
             file=file,
             predicate=predicate,
+            columns=columns,
         )
 
     @property
