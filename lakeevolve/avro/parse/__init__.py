@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakeevolve.avro.parse.document import checked_copy, load
+from lakeevolve.avro.parse.document import checked_copy, load, may_repeat, repeated
 from lakeevolve.avro.parse.messages import Messages
 from lakeevolve.avro.parse.positions import Lines
 from lakeevolve.avro.parse.types import MAX_DEPTH, MAX_TYPES, Parser
@@ -71,10 +71,12 @@ def parse(
             document: Json = name if name in PRIMITIVES else load(text, messages)
             messages.text = text
         else:
-            document = source
-        root = parser.root(checked_copy(document, messages))
+            document = checked_copy(source, messages)
+        root = parser.root(document)
     except RecursionError:
         raise SchemaError("the schema is nested too deep", where=source_name) from None
+    if text is not None and may_repeat(text, parser.members):
+        messages.warnings[:0] = repeated(text)
     if lenient:
         parser.check_defaults(root)
     lines = Lines(text, root, parser.origins) if text is not None else {}

@@ -15,27 +15,91 @@ MAX_JSON_DEPTH: Final = 320
 #: JSON values in one schema. Parsed JSON may share objects, and then a few lists can stand for 2**60 values.
 MAX_JSON_VALUES: Final = 1_000_000
 MAX_NUMBER_BITS: Final = 4096
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def load(text: str, messages: Messages) -> Json:
-    """Parse JSON text. An attribute that is given twice is a warning, since parsers differ in which one counts."""
-
-    def members(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            seen: set[str] = set()
-            for key, _ in pairs:
-                if key in seen:
-                    messages.warnings.append(f"{quote(key)} is given twice in one JSON object; the last one counts")
-                seen.add(key)
-        return found
-
+    """Parse JSON text to what :func:`checked_copy` would make of it."""
     try:
-        return json.loads(text, object_pairs_hook=members)
+        if _plain(text):
+            return _STRICT.decode(text)
+    except _Odd:
+        pass
+    except json.JSONDecodeError as error:
+        messages.fail_at(f"line {error.lineno}, column {error.colno}", f"not valid JSON: {error.msg}")
+    try:
+        document = json.loads(text)
     except json.JSONDecodeError as error:
         messages.fail_at(f"line {error.lineno}, column {error.colno}", f"not valid JSON: {error.msg}")
     except ValueError:  # a whole number of more digits than Python converts
         messages.fail_at("$", "not valid JSON: a number has too many digits")
+    messages.text = text
+    return checked_copy(document, messages)
+
+
+class _Odd(Exception):
+    """A number that is to be looked at more closely."""
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > MAX_NUMBER_BITS // 4:
+        raise _Odd
+    return int(digits)
+
+
+def _fraction(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise _Odd
+    return number
+
+
+def _constant(name: str) -> float:
+    raise _Odd(name)
+
+
+_STRICT: Final = json.JSONDecoder(parse_int=_whole, parse_float=_fraction, parse_constant=_constant)
+
+
+def _plain(text: str) -> bool:
+    """Whether nothing but a number can be wrong with what a text holds: its values need no look of their own."""
+    return (
+        text.isascii()
+        and "\\u" not in text
+        and len(text) <= MAX_JSON_VALUES  # a value takes a character, and a comma or a bracket
+        and _flat(text)
+    )
+
+
+def _flat(text: str) -> bool:
+    """Whether brackets are surely nested no deeper than is allowed: each turn takes away the innermost ones."""
+    brackets = text.encode("ascii").translate(None, _NO_BRACKETS)
+    for _ in range(MAX_JSON_DEPTH // 2):
+        if not brackets:
+            return True
+        brackets = brackets.replace(b"{}", b"").replace(b"[]", b"")
+    return not brackets
+
+
+def may_repeat(text: str, members: int) -> bool:
+    """Whether an attribute may be given twice in one object of a text, of which *members* attributes are known."""
+    return text.count('":') != members or any(f"{space}:" in text for space in " \t\r\n")
+
+
+def repeated(text: str) -> list[str]:
+    """Warnings of attributes that are given twice in one object, since parsers differ in which one counts."""
+    warnings: list[str] = []
+
+    def members(pairs: list[tuple[str, Json]]) -> None:
+        if len(dict(pairs)) < len(pairs):
+            seen: set[str] = set()
+            for key, _ in pairs:
+                if key in seen:
+                    warnings.append(f"{quote(key)} is given twice in one JSON object; the last one counts")
+                seen.add(key)
+
+    json.loads(text, object_pairs_hook=members)
+    return warnings
 
 
 def checked_copy(document: Json, messages: Messages) -> Json:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import difflib
-import functools
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
+from lakeevolve.avro.parse import shared
 from lakeevolve.avro.parse.logical import consumed, logical_type
 from lakeevolve.avro.parse.messages import Messages, json_kind, quote
 from lakeevolve.avro.parse.names import NAMED, declared, qualify, refer_to_each_other
+from lakeevolve.avro.parse.shared import PLAIN
 from lakeevolve.avro.parse.walk import walk
 from lakeevolve.model.types import (
     NO_DEFAULT,
-    NULL,
     PRIMITIVES,
     Array,
     AvroType,
@@ -41,16 +41,6 @@ MAX_FIXED_SIZE: Final = 2**31 - 1
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _ORDERS: Final = frozenset({"ascending", "descending", "ignore"})
-_PLAIN: Final[Mapping[str, Primitive]] = {
-    "null": NULL,
-    "boolean": Primitive("boolean"),
-    "int": Primitive("int"),
-    "long": Primitive("long"),
-    "float": Primitive("float"),
-    "double": Primitive("double"),
-    "bytes": Primitive("bytes"),
-    "string": Primitive("string"),
-}
 _RECORD_KEYS: Final = frozenset({"type", "name", "namespace", "aliases", "doc", "fields"})
 _FIELD_KEYS: Final = frozenset({"name", "type", "default", "doc", "aliases", "order"})
 _ENUM_KEYS: Final = frozenset({"type", "name", "namespace", "aliases", "doc", "symbols", "default"})
@@ -74,6 +64,8 @@ class Parser:
         self.elements: list[Json] = []
         self.parsed: dict[int, AvroType] = {}
         self.later: dict[str, int] = {}
+        #: Attributes of all JSON objects that have been looked at.
+        self.members = 0
 
     # Types
 
@@ -101,14 +93,26 @@ class Parser:
         return self.parsed[index]
 
     def type_of(self, node: Json, path: str, namespace: str, depth: int) -> AvroType:
+        found = shared.known(node)
+        if found is not None:
+            self.members += len(node) if type(node) is dict else 0
+            return found
         if isinstance(node, str):
-            return _PLAIN.get(node) or self.reference(node, path, namespace, depth)
+            return self.reference(node, path, namespace, depth)
         if depth > MAX_DEPTH:
             self.messages.fail(path, f"the types are nested more than {MAX_DEPTH} levels deep")
+        warnings = len(self.messages.warnings)
+        made = self.new_type(node, path, namespace, depth)
+        if len(self.messages.warnings) == warnings:
+            shared.keep(node, made, *self.extent(made))
+        return made
+
+    def new_type(self, node: Json, path: str, namespace: str, depth: int) -> AvroType:
         if isinstance(node, list):
             return self.union(node, path, namespace, depth)
         if not isinstance(node, dict):
             self.messages.fail(path, f"a schema is a name, an object or a list, not {json_kind(node)}")
+        self.members += len(node)
         if "type" not in node:
             self.messages.fail(path, 'the attribute "type" is missing')
         match node["type"]:
@@ -120,20 +124,17 @@ class Parser:
                 return self.fixed(node, path, namespace)
             case "array":
                 items = self.type_of(self.required(node, "items", path), f"{path}.items", namespace, depth + 1)
-                props = self.no_logical(node, path, {"type", "items"})
-                return _array(items) if not props and _shareable(items) else Array(items, props)
+                return Array(items, self.no_logical(node, path, {"type", "items"}))
             case "map":
                 values = self.type_of(self.required(node, "values", path), f"{path}.values", namespace, depth + 1)
-                props = self.no_logical(node, path, {"type", "values"})
-                return _map(values) if not props and _shareable(values) else Map(values, props)
+                return Map(values, self.no_logical(node, path, {"type", "values"}))
             case str() as word if word in PRIMITIVES:
                 if len(node) == 1:
-                    return _PLAIN[word]
+                    return PLAIN[word]
                 logical = self.logical(node, word, 0, path)
-                props = _rest(node, {"type", *consumed(logical)})
-                return Primitive(_PLAIN[word].name, logical, props) if props else _primitive(word, logical)
+                return Primitive(PLAIN[word].name, logical, self.rest(node, {"type", *consumed(logical)}))
             case str() | dict() | list() as inner:
-                if others := _rest(node, {"type"}):
+                if others := self.rest(node, {"type"}):
                     self.messages.warn(path, f"{', '.join(others)} beside the use of another type is ignored")
                 return self.type_of(inner, f"{path}.type", namespace, depth + 1)
             case other:
@@ -175,8 +176,6 @@ class Parser:
                 self.messages.fail(at, f"the union has the branch {name} twice")
             seen.add(name)
             branches.append(branch)
-        if all(_shareable(branch) for branch in branches):
-            return _union(tuple(branches))
         return Union(tuple(branches))
 
     def record(self, node: dict[str, Json], path: str, namespace: str, depth: int) -> AvroType:
@@ -186,17 +185,14 @@ class Parser:
         seen: set[str] = set()
         levels, count = 0, 1
         for index, item in enumerate(self.required(node, "fields", path, list)):
-            at = f"{path}.fields[{index}]"
-            if not isinstance(item, dict):
-                self.messages.fail(at, f"a field is an object, not {json_kind(item)}")
-            short = self.plain_name(item, at)
-            if short in seen:
-                self.messages.fail(f"{at}.name", f"the record {name} has the field {short} twice")
-            seen.add(short)
-            below = self.type_of(self.required(item, "type", at), f"{at}.type", inner, depth + 1)
-            fields.append(self.field(item, at, short, below))
-            extent = self.extent(below)
-            levels = max(levels, extent[0])
+            found = self.shared_field(item, seen)
+            if found is None:
+                found = self.field(item, f"{path}.fields[{index}]", name, seen, inner, depth)
+            seen.add(found.name)
+            fields.append(found)
+            extent = shared.extent(found.type) or self.extent(found.type)
+            if extent[0] > levels:
+                levels = extent[0]
             count += extent[1]
         self.extents[name] = self.bound((levels + 1, count), path)
         props = self.no_logical(node, path, _RECORD_KEYS)
@@ -204,11 +200,32 @@ class Parser:
         doc = self.doc(node, path, props)
         return self.close(Record(name, tuple(fields), aliases, doc, node["type"] == "error", props), path)
 
-    def field(self, item: dict[str, Json], path: str, name: str, type_: AvroType) -> Field:
+    def shared_field(self, item: Json, seen: Collection[str]) -> Field | None:
+        """The field, if it is one of those that most are; it has no fault then."""
+        if type(item) is not dict:
+            return None
+        name, node = item.get("name"), item.get("type")
+        type_ = shared.known(node)
+        if type_ is None or type(name) is not str or name in seen:
+            return None
+        found = shared.field(item, name, type_, _NAME.match)
+        if found is not None:
+            self.members += len(item) + (len(node) if type(node) is dict else 0)
+        return found
+
+    def field(self, item: Json, path: str, record: str, seen: Collection[str], namespace: str, depth: int) -> Field:
+        if not isinstance(item, dict):
+            self.messages.fail(path, f"a field is an object, not {json_kind(item)}")
+        self.members += len(item)
+        name = self.plain_name(item, path)
+        if name in seen:
+            self.messages.fail(f"{path}.name", f"the record {record} has the field {name} twice")
+        type_ = self.type_of(self.required(item, "type", path), f"{path}.type", namespace, depth + 1)
         default = item.get("default", NO_DEFAULT)
+        self.count([default])
         if len(item) == 2 + (default is not NO_DEFAULT):
             return Field(name, type_, default)
-        props = _rest(item, _FIELD_KEYS)
+        props = self.rest(item, _FIELD_KEYS)
         if "logicalType" in props:
             self.messages.warn(path, "a logical type on the field has no effect: it belongs inside the field's type")
         aliases = self.aliases(item, path, None, props)
@@ -246,7 +263,7 @@ class Parser:
         if type(size) is not int or not 0 <= size <= MAX_FIXED_SIZE:
             self.messages.fail(f"{path}.size", f"the size of a fixed is a whole number from 0 to {MAX_FIXED_SIZE}")
         logical = self.logical(node, "fixed", size, path)
-        props = _rest(node, _FIXED_KEYS | consumed(logical))
+        props = self.rest(node, _FIXED_KEYS | consumed(logical))
         aliases = self.aliases(node, path, name.rpartition(".")[0], props)
         self.extents[name] = (1, 1)
         return self.close(Fixed(name, size, logical, aliases, self.doc(node, path, props), props), path)
@@ -354,7 +371,24 @@ class Parser:
     def no_logical(self, node: dict[str, Json], path: str, known: Collection[str]) -> dict[str, Json]:
         if "logicalType" in node:
             self.messages.warn(path, f"a logical type is not valid on {node['type']} and is ignored")
-        return _rest(node, known)
+        return self.rest(node, known)
+
+    def rest(self, node: Mapping[str, Json], known: Collection[str]) -> dict[str, Json]:
+        """The attributes that Avro does not define."""
+        if all(key in known for key in node):
+            return {}
+        found = {key: value for key, value in node.items() if key not in known}
+        self.count(found.values())
+        return found
+
+    def count(self, values: Iterable[Json]) -> None:
+        """Count the attributes within some values."""
+        for value in values:
+            if isinstance(value, dict):
+                self.members += len(value)
+                self.count(value.values())
+            elif isinstance(value, list):
+                self.count(value)
 
     def logical(self, node: dict[str, Json], carrier: str, size: int, path: str) -> Logical | None:
         logical, reason = logical_type(node, carrier, size)
@@ -396,35 +430,3 @@ class Parser:
                     if field.has_default and (reason := check_default(field.type, field.default)):
                         at = f"{self.origins[type_.name]}.fields[{index}].default"
                         self.messages.warn(at, f"the default of {field.name} is not valid: {reason}")
-
-
-# Types that hold no names and no attributes are one object wherever they occur, so that whoever compares schemas finds
-# most fields unchanged at a glance.
-
-
-def _shareable(type_: AvroType) -> bool:
-    return isinstance(type_, Primitive) and not type_.props
-
-
-@functools.lru_cache(4096)
-def _primitive(name: str, logical: Logical | None) -> Primitive:
-    return _PLAIN[name] if logical is None else Primitive(_PLAIN[name].name, logical)
-
-
-@functools.lru_cache(4096)
-def _union(branches: tuple[AvroType, ...]) -> Union:
-    return Union(branches)
-
-
-@functools.lru_cache(4096)
-def _array(items: AvroType) -> Array:
-    return Array(items)
-
-
-@functools.lru_cache(4096)
-def _map(values: AvroType) -> Map:
-    return Map(values)
-
-
-def _rest(node: Mapping[str, Json], known: Collection[str]) -> dict[str, Json]:
-    return {key: value for key, value in node.items() if key not in known}
