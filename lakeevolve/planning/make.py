@@ -22,7 +22,7 @@ from lakeevolve.rules.findings import Finding
 from lakeevolve.rules.modes import check
 from lakeevolve.rules.policy import Policy, weigh
 from lakeevolve.rules.route import of_change
-from lakeevolve.rules.table import fit_for_table
+from lakeevolve.rules.table import fit_for_table, left_optional
 from lakeevolve.tables import open_table
 from lakeevolve.tables.base import Capability, DataFile, Fill, Table
 
@@ -115,6 +115,8 @@ def plan(
         steps = (*_adopted(base), *steps)
     steps += _unresolved(base, wanted, steps, renames_of(delta.changes), fills)
     found = [*report.findings, *_fit(wanted, live), *_routes(steps, live.uri)]
+    if versions[-1].derived:
+        found += left_optional(live.derived(), base, live.uri)
     rules = policy or Policy()
     state = live.state
     return Plan(

@@ -20,6 +20,7 @@ from lakeevolve.model.types import (
     branch_names,
     describe,
     is_null,
+    is_optional,
     short_name,
     without_null,
 )
@@ -83,7 +84,55 @@ NANOSECONDS = Rule(
     "write microseconds, or a long",
 )
 
-RULES = (ROOT_NOT_RECORD, NULL_ALONE, RECURSIVE, DECIMAL_TOO_WIDE, CASE_CLASH, TIME_AS_NUMBER, NANOSECONDS)
+COLUMN_OPTIONAL = Rule(
+    "TABLE-COLUMN-OPTIONAL",
+    "warning",
+    "A column may hold nulls that the schema rules out",
+    "Many sinks write every column as optional. A column of a table that no schema described so far is left optional, "
+    "so its rows may hold nulls where the schema has none, and readers of the table have to expect them.",
+    "id: long in the schema, and an optional column id in a table made by another tool",
+    'make the field nullable in the schema (["null", ...]), or have the column made required by its owner',
+)
+
+RULES = (
+    ROOT_NOT_RECORD,
+    NULL_ALONE,
+    RECURSIVE,
+    DECIMAL_TOO_WIDE,
+    CASE_CLASH,
+    TIME_AS_NUMBER,
+    NANOSECONDS,
+    COLUMN_OPTIONAL,
+)
+
+
+def left_optional(table: Schema, base: Schema, subject: str = "") -> Iterator[Finding]:
+    """The columns that a table has as optional while the schema it is taken for has no null there.
+
+    Parameters
+    ----------
+    table:
+        The schema read off the table alone.
+    base:
+        The schema that the table is taken for, with the table's own names.
+    """
+    for path in _left_optional(table.root, base.root, ""):
+        message = "the column is optional, and stays so"
+        yield COLUMN_OPTIONAL.finding(path, "optional", "required", message, subject=subject)
+
+
+def _left_optional(have: AvroType, want: AvroType, path: str) -> Iterator[str]:
+    if is_optional(have) and not (isinstance(want, Union) and want.nullable):
+        yield path
+    match without_null(have), without_null(want):
+        case Record() as old, Record() as new:
+            for field in old.fields:
+                if (other := new.field(field.name)) is not None:
+                    yield from _left_optional(field.type, other.type, paths.child(path, field.name))
+        case Array() as old, Array() as new:
+            yield from _left_optional(old.items, new.items, paths.items(path))
+        case Map() as old, Map() as new:
+            yield from _left_optional(old.values, new.values, paths.values(path))
 
 
 def fit_for_table(

@@ -153,3 +153,37 @@ def test_the_owners_word_renames_a_record_of_a_table_never_seen(lake: Any, rows:
     assert le.apply(plan, allow=("rewrite",)).ok
     assert le.verify(uri, full=True).ok
     assert le.open_table(uri).schema == le.load(new)
+
+
+def test_a_column_that_a_sink_left_optional_is_said_to_hold_nulls_perhaps(lake: Any) -> None:
+    loose = {
+        "type": "record",
+        "name": "Order",
+        "fields": [
+            {"name": "id", "type": ["null", "long"], "default": None},
+            {"name": "amount", "type": "double"},
+            {"name": "tags", "type": {"type": "array", "items": ["null", "string"]}},
+        ],
+    }
+    strict = {
+        "type": "record",
+        "name": "Order",
+        "fields": [
+            {"name": "id", "type": "long"},
+            {"name": "amount", "type": "double"},
+            {"name": "tags", "type": {"type": "array", "items": "string"}},
+            {"name": "note", "type": ["null", "string"], "default": None},
+        ],
+    }
+    data = pa.Table.from_pylist(
+        [{"id": None, "amount": 1.0, "tags": ["a", None]}, {"id": 2, "amount": 2.0, "tags": []}],
+        schema=le.arrow_schema(loose),
+    )
+    uri = lake.create("loose", le.load(loose), data)
+    plan = le.plan(uri, strict)
+    assert {step.route for step in plan.steps} == {"metadata"}
+    assert [f.path for f in plan.findings if f.rule == "TABLE-COLUMN-OPTIONAL"] == ["id", "tags[]"]
+    assert le.apply(plan).ok
+    read = pa.Table.from_batches(list(le.open_table(uri).read()))
+    assert sorted(read["id"].to_pylist(), key=str) == [2, None]
+    assert le.verify(uri, full=True).ok
