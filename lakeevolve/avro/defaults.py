@@ -68,6 +68,8 @@ def check_default(type_: AvroType, default: Json, *, names: Mapping[str, NamedTy
     >>> check_default(Primitive("int"), 5_000_000_000)
     'a number outside the range of int'
     """
+    if isinstance(type_, Primitive):
+        return _check_primitive(type_, default)
     return _Defaults(names or {}).check(type_, default, 0)
 
 

@@ -65,7 +65,7 @@ def match_fields(
     ([(0, 1), (1, 0), (2, None)], [])
     """
     index = {field.name: at for at, field in enumerate(writer.fields)}
-    if not renames and not fresh and not any(field.aliases for field in reader.fields):
+    if not renames and not fresh and not [field for field in reader.fields if field.aliases]:
         return [(at, index.get(field.name)) for at, field in enumerate(reader.fields)], []
 
     declared: dict[int, int] = {}

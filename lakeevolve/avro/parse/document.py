@@ -72,7 +72,10 @@ def _plain(text: str) -> bool:
 
 
 def _flat(text: str) -> bool:
-    """Whether brackets are surely nested no deeper than is allowed: each turn takes away the innermost ones."""
+    """Whether brackets are surely nested no deeper than is allowed."""
+    if text.count("{") + text.count("[") <= MAX_JSON_DEPTH:
+        return True
+    # Each turn takes away the innermost ones.
     brackets = text.encode("ascii").translate(None, _NO_BRACKETS)
     for _ in range(MAX_JSON_DEPTH // 2):
         if not brackets:
@@ -83,7 +86,7 @@ def _flat(text: str) -> bool:
 
 def may_repeat(text: str, members: int) -> bool:
     """Whether an attribute may be given twice in one object of a text, of which *members* attributes are known."""
-    return text.count('":') != members or any(f"{space}:" in text for space in " \t\r\n")
+    return text.count('":') != members or " :" in text or "\n:" in text or "\t:" in text or "\r:" in text
 
 
 def repeated(text: str) -> list[str]:

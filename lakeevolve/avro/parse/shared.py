@@ -7,14 +7,10 @@ the same, which whoever compares them sees at a glance; and most of a schema is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from typing import Any, Final
+from collections.abc import Hashable
+from typing import Any, Final, TypeAlias
 
 from lakeevolve.model.types import NO_DEFAULT, NULL, AvroType, Field, Json, Primitive
-
-#: What is kept at most, in all schemas of a process.
-_MOST: Final = 1 << 16
-_SIMPLE: Final = frozenset({type(None), bool, int, str})
 
 #: The primitive types by name.
 PLAIN: Final[dict[str, Primitive]] = {
@@ -28,74 +24,95 @@ PLAIN: Final[dict[str, Primitive]] = {
     "string": Primitive("string"),
 }
 
-_types: dict[Hashable, AvroType] = {}
-_fields: dict[Hashable, Field] = {}
-#: By the identity of a shared type: its levels and its number of types.
-_extents: dict[int, tuple[int, int]] = {id(type_): (1, 1) for type_ in PLAIN.values()}
+#: The levels and the number of types of a type.
+Extent: TypeAlias = tuple[int, int]
 
+#: What is kept at most, in all schemas of a process.
+_MOST: Final = 1 << 16
+_SIMPLE: Final = frozenset({type(None), bool, int, str})
 
-def extent(type_: AvroType) -> tuple[int, int] | None:
-    """The levels and the number of types of a shared type; None for another."""
-    return _extents.get(id(type_))
+#: By what the JSON holds, which is text alone.
+_types: Final[dict[Hashable, AvroType]] = {}
+#: With its extent, and the number of attributes that its JSON has.
+_fields: Final[dict[Hashable, tuple[Field, Extent, int]]] = {}
 
 
 def known(node: Json) -> AvroType | None:
     """The shared type that a schema's JSON stands for, if it has been met."""
     if type(node) is str:
         return PLAIN.get(node)
-    key = _key(node)
-    return None if key is None else _types.get(key)
+    try:
+        return _types.get(_key(node))
+    except TypeError:  # it holds more than texts
+        return None
 
 
-def keep(node: Json, type_: AvroType, levels: int, count: int) -> None:
-    """Share what a JSON without a warning stands for, if it is of a kind that is shared."""
-    key = _key(node)
-    if key is not None and key not in _types:
+def keep(node: Json, type_: AvroType) -> None:
+    """Share what a schema's JSON without a fault stands for, if it is of a kind that is shared."""
+    if _is_shared(node):
         if len(_types) >= _MOST:
-            _forget()
-        _types[key] = type_
-        _extents[id(type_)] = (levels, count)
+            _types.clear()
+        _types[_key(node)] = type_
 
 
-def field(item: dict[str, Json], name: str, type_: AvroType, valid: Callable[[str], Any]) -> Field | None:
-    """The field that a JSON object stands for, if it is of a kind that is shared."""
-    if len(item) == 2:
-        key: Hashable = (name, id(type_))
-        default: Any = NO_DEFAULT
-    else:
-        default = item.get("default", NO_DEFAULT)
-        if len(item) != 3 or type(default) not in _SIMPLE:
-            return None
-        key = (name, id(type_), type(default), default)
-    found = _fields.get(key)
-    if found is None and id(type_) in _extents and valid(name):
-        if len(_fields) >= _MOST:
-            _forget()
-        found = _fields[key] = Field(name, type_, default)
-    return found
+def fields(items: list[Json]) -> tuple[list[Field | None], Extent, int]:
+    """The shared fields that JSON objects stand for, None for one that has not been met.
+
+    With the extent of a record of those fields, and the number of attributes that they have.
+    """
+    found: list[Field | None] = []
+    levels, count, members = 0, 0, 0
+    for item in items:
+        hit = None
+        if type(item) is dict:
+            node = item.get("type")
+            try:
+                word = node if type(node) is str else _key(node)
+                if len(item) == 2:
+                    hit = _fields.get((item.get("name"), word))
+                elif len(item) == 3:
+                    default = item.get("default", NO_DEFAULT)
+                    hit = _fields.get((item.get("name"), word, type(default), default))
+            except TypeError:
+                pass
+        if hit is None:
+            found.append(None)
+            continue
+        made, (deep, many), size = hit
+        found.append(made)
+        count += many
+        members += size
+        if deep > levels:
+            levels = deep
+    return found, (levels, count), members
 
 
-def _forget() -> None:
-    # Both: a field is found by the identity of its type, which it keeps alive.
-    _types.clear()
-    _fields.clear()
-    _extents.clear()
-    _extents.update((id(type_), (1, 1)) for type_ in PLAIN.values())
+def keep_field(item: dict[str, Json], made: Field, extent: Extent) -> None:
+    """Share the field that a JSON object without a fault stands for, if it is of a kind that is shared."""
+    node = item["type"]
+    if len(item) > 3 or not ((type(node) is str and node in PLAIN) or _is_shared(node)):
+        return
+    key: tuple[Any, ...] = made.name, node if type(node) is str else _key(node)
+    if len(item) == 3:
+        if type(made.default) not in _SIMPLE:
+            return
+        key = (*key, type(made.default), made.default)
+    if len(_fields) >= _MOST:
+        _fields.clear()
+    _fields[key] = made, extent, len(item) + (len(node) if type(node) is dict else 0)
 
 
-def _key(node: Json) -> Hashable | None:
-    """What identifies a union of primitives, a logical type without parameters, an array or map of a primitive."""
+def _key(node: Json) -> Hashable:
+    return tuple(node.items()) if type(node) is dict else tuple(node)
+
+
+def _is_shared(node: Json) -> bool:
+    """Whether it is a union of primitives, a logical type without parameters, an array or map of a primitive."""
     if type(node) is list:
-        for each in node:
-            if type(each) is not str or each not in PLAIN:
-                return None
-        return tuple(node)
-    if type(node) is not dict or len(node) != 2:
-        return None
+        return all(type(each) is str and each in PLAIN for each in node)
+    if type(node) is not dict or len(node) != 2 or not all(type(value) is str for value in node.values()):
+        return False
     word = node.get("type")
-    if type(word) is not str:
-        return None
-    other = node.get("logicalType") if word in PLAIN else node.get("items") if word == "array" else node.get("values")
-    if type(other) is not str or (word not in PLAIN and (other not in PLAIN or word not in ("array", "map"))):
-        return None
-    return word, None, other
+    if word in PLAIN:
+        return "logicalType" in node
+    return (word == "array" and node.get("items") in PLAIN) or (word == "map" and node.get("values") in PLAIN)

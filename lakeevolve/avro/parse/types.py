@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 from typing import Any, Final, TypeVar
 
 from lakeevolve.avro.parse import shared
@@ -40,6 +40,7 @@ MAX_TYPES: Final = 1_000_000
 MAX_FIXED_SIZE: Final = 2**31 - 1
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_FULL_NAME: Final = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*\.)*[A-Za-z_][A-Za-z0-9_]*\Z")
 _ORDERS: Final = frozenset({"ascending", "descending", "ignore"})
 _RECORD_KEYS: Final = frozenset({"type", "name", "namespace", "aliases", "doc", "fields"})
 _FIELD_KEYS: Final = frozenset({"name", "type", "default", "doc", "aliases", "order"})
@@ -104,7 +105,7 @@ class Parser:
         warnings = len(self.messages.warnings)
         made = self.new_type(node, path, namespace, depth)
         if len(self.messages.warnings) == warnings:
-            shared.keep(node, made, *self.extent(made))
+            shared.keep(node, made)
         return made
 
     def new_type(self, node: Json, path: str, namespace: str, depth: int) -> AvroType:
@@ -181,39 +182,27 @@ class Parser:
     def record(self, node: dict[str, Json], path: str, namespace: str, depth: int) -> AvroType:
         name = self.define(node, path, namespace)
         inner = name.rpartition(".")[0]
+        items = self.required(node, "fields", path, list)
+        known, (levels, count), members = shared.fields(items)
+        self.members += members
         fields: list[Field] = []
         seen: set[str] = set()
-        levels, count = 0, 1
-        for index, item in enumerate(self.required(node, "fields", path, list)):
-            found = self.shared_field(item, seen)
-            if found is None:
-                found = self.field(item, f"{path}.fields[{index}]", name, seen, inner, depth)
-            seen.add(found.name)
-            fields.append(found)
-            extent = shared.extent(found.type) or self.extent(found.type)
-            if extent[0] > levels:
-                levels = extent[0]
-            count += extent[1]
+        for index, field in enumerate(known):
+            if field is None or field.name in seen:
+                field = self.field(items[index], f"{path}.fields[{index}]", name, seen, inner, depth)
+                extent = self.extent(field.type)
+                levels, count = max(levels, extent[0]), count + extent[1]
+            seen.add(field.name)
+            fields.append(field)
+        count += 1
         self.extents[name] = self.bound((levels + 1, count), path)
         props = self.no_logical(node, path, _RECORD_KEYS)
         aliases = self.aliases(node, path, inner, props)
         doc = self.doc(node, path, props)
         return self.close(Record(name, tuple(fields), aliases, doc, node["type"] == "error", props), path)
 
-    def shared_field(self, item: Json, seen: Collection[str]) -> Field | None:
-        """The field, if it is one of those that most are; it has no fault then."""
-        if type(item) is not dict:
-            return None
-        name, node = item.get("name"), item.get("type")
-        type_ = shared.known(node)
-        if type_ is None or type(name) is not str or name in seen:
-            return None
-        found = shared.field(item, name, type_, _NAME.match)
-        if found is not None:
-            self.members += len(item) + (len(node) if type(node) is dict else 0)
-        return found
-
     def field(self, item: Json, path: str, record: str, seen: Collection[str], namespace: str, depth: int) -> Field:
+        """A field that is not yet shared."""
         if not isinstance(item, dict):
             self.messages.fail(path, f"a field is an object, not {json_kind(item)}")
         self.members += len(item)
@@ -224,7 +213,10 @@ class Parser:
         default = item.get("default", NO_DEFAULT)
         self.count([default])
         if len(item) == 2 + (default is not NO_DEFAULT):
-            return Field(name, type_, default)
+            made = Field(name, type_, default)
+            if _NAME.match(name):
+                shared.keep_field(item, made, self.extent(type_))
+            return made
         props = self.rest(item, _FIELD_KEYS)
         if "logicalType" in props:
             self.messages.warn(path, "a logical type on the field has no effect: it belongs inside the field's type")
@@ -277,7 +269,8 @@ class Parser:
         if own is not None and not isinstance(own, str):
             self.messages.fail(f"{path}.namespace", f"a namespace is text, not {json_kind(own)}")
         full = qualify(name, namespace if own is None else own)
-        self.check_name(full, path, f"{path}.name")
+        if not _FULL_NAME.match(full):
+            self.check_name(full, path, f"{path}.name")
         if full.rpartition(".")[2] in PRIMITIVES:
             self.messages.fail(
                 f"{path}.name", f"a type may not have the name of the primitive {full.rpartition('.')[2]}"
@@ -368,14 +361,14 @@ class Parser:
         props["doc"] = doc
         return None
 
-    def no_logical(self, node: dict[str, Json], path: str, known: Collection[str]) -> dict[str, Json]:
+    def no_logical(self, node: dict[str, Json], path: str, known: Set[str]) -> dict[str, Json]:
         if "logicalType" in node:
             self.messages.warn(path, f"a logical type is not valid on {node['type']} and is ignored")
         return self.rest(node, known)
 
-    def rest(self, node: Mapping[str, Json], known: Collection[str]) -> dict[str, Json]:
+    def rest(self, node: Mapping[str, Json], known: Set[str]) -> dict[str, Json]:
         """The attributes that Avro does not define."""
-        if all(key in known for key in node):
+        if node.keys() <= known:
             return {}
         found = {key: value for key, value in node.items() if key not in known}
         self.count(found.values())

@@ -348,7 +348,7 @@ class Resolver:
             for fault in faults
         )
 
-    def fields(self, writer: Record, reader: Record, location: str, path: str, faults: Faults) -> Node:
+    def fields(self, writer: Record, reader: Record, location: str, path: str, faults: Faults) -> Fields:
         if path in self.singular:
             pairs, collisions = match_fields(writer, reader, path=path, renames=self.renames, fresh=self.fresh)
         else:
@@ -356,14 +356,23 @@ class Resolver:
         collided = dict(collisions)
         parts: list[ReadField | FillField] = []
         keeps = self.keeps
+        written, wanted = writer.fields, reader.fields
+        same = {} if self.singular or collided else _SAME
+        used = set()
         for at, source in pairs:
-            field = reader.fields[at]
+            field = wanted[at]
             if source is None:
                 parts.append(self.fill(field, f"{location}/fields/{at}", path, faults))
                 continue
-            type_ = writer.fields[source].type
+            used.add(source)
+            old = written[source]
+            known = same.get((id(field), source)) if old is field else None
+            if known is not None:
+                parts.append(known)
+                continue
+            type_ = old.type
             if at in collided:
-                names = ", ".join(writer.fields[i].name for i in collided[at])
+                names = ", ".join(written[i].name for i in collided[at])
                 message = f"{field.name}: by its name and aliases, the writer's fields {names} all become this one"
                 here = paths.child(path, field.name)
                 node: Node = self.fail("ALIAS_COLLISION", f"{location}/fields/{at}", here, message, faults)
@@ -373,23 +382,53 @@ class Resolver:
                 here = paths.child(path, field.name)
                 node = self.node(type_, field.type, f"{location}/fields/{at}/type", here, faults)
             parts.append(ReadField(field, source, node))
-        used = {i for _, i in pairs if i is not None}.union(*collided.values())
-        skipped = tuple(i for i in range(len(writer.fields)) if i not in used)
+            if old is field:
+                _remember(parts[-1])
+        skipped: tuple[int, ...] = ()
+        if len(used) < len(written):
+            used.update(*collided.values())
+            skipped = tuple(i for i in range(len(written)) if i not in used)
         return Fields(writer, reader, tuple(parts), skipped)
 
     def fill(self, field: Field, location: str, path: str, faults: Faults) -> ReadField | FillField:
-        here = paths.child(path, field.name)
-        if self.fills.get(here) == "null":
+        if self.fills and self.fills.get(paths.child(path, field.name)) == "null":
             return FillField(field, None, null=True)
         if not field.has_default:
+            here = paths.child(path, field.name)
             node = self.fail("READER_FIELD_MISSING_DEFAULT_VALUE", location, here, field.name, faults)
             return ReadField(field, -1, node)
         plain = isinstance(without_null(field.type), Primitive)
         reason = check_default(field.type, field.default, names=None if plain else self.definitions(False))
         if reason is not None:
+            here = paths.child(path, field.name)
             node = self.fail("INVALID_DEFAULT", location, here, f"{field.name}: {reason}", faults)
             return ReadField(field, -1, node)
         return FillField(field, field.default)
+
+
+#: By the identity of a field that writer and reader share, and its index in the writer: how it is read, which is as it
+#: stands. Kept for other resolutions, since versions of one schema share most fields.
+_SAME: Final[dict[tuple[int, int], ReadField]] = {}
+_MOST: Final = 1 << 16
+
+
+def _remember(part: ReadField | FillField) -> None:
+    if isinstance(part, ReadField) and isinstance(part.node, Keep) and _is_small(part.field.type):
+        if len(_SAME) >= _MOST:
+            _SAME.clear()
+        _SAME[id(part.field), part.index] = part
+
+
+def _is_small(type_: AvroType) -> bool:
+    """Whether a type holds primitives alone, so that little is kept alive with it."""
+    match type_:
+        case Union():
+            return all(isinstance(branch, Primitive) for branch in type_.branches)
+        case Array():
+            return isinstance(type_.items, Primitive)
+        case Map():
+            return isinstance(type_.values, Primitive)
+    return isinstance(type_, Primitive)
 
 
 def _named_alike(writer: AvroType, reader: AvroType) -> bool:
