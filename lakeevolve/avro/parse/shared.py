@@ -31,6 +31,8 @@ Extent: TypeAlias = tuple[int, int]
 _MOST: Final = 1 << 16
 _SIMPLE: Final = frozenset({type(None), bool, int, str})
 
+_PLACEHOLDER: Final = Field("", NULL)
+
 #: By what the JSON holds, which is text alone.
 _types: Final[dict[Hashable, AvroType]] = {}
 #: With its extent, and the number of attributes that its JSON has.
@@ -55,36 +57,46 @@ def keep(node: Json, type_: AvroType) -> None:
         _types[_key(node)] = type_
 
 
-def fields(items: list[Json]) -> tuple[list[Field | None], Extent, int]:
-    """The shared fields that JSON objects stand for, None for one that has not been met.
+def fields(items: list[Json]) -> tuple[list[Field], list[int], Extent, int]:
+    """The shared fields that JSON objects stand for.
 
-    With the extent of a record of those fields, and the number of attributes that they have.
+    Returns
+    -------
+    fields, missing, extent, members
+        The fields, with a placeholder for each that has not been met or has a name that came before; the places of
+        those; the extent of all others together, and the number of attributes that they have.
     """
-    found: list[Field | None] = []
+    found: list[Field] = []
+    missing: list[int] = []
+    names = set()
     levels, count, members = 0, 0, 0
     for item in items:
         hit = None
         if type(item) is dict:
             node = item.get("type")
             try:
-                word = node if type(node) is str else _key(node)
+                word = (
+                    node if type(node) is str else tuple(node) if type(node) is list else tuple(node.items())  # type: ignore[union-attr]
+                )
                 if len(item) == 2:
                     hit = _fields.get((item.get("name"), word))
                 elif len(item) == 3:
                     default = item.get("default", NO_DEFAULT)
                     hit = _fields.get((item.get("name"), word, type(default), default))
-            except TypeError:
+            except (TypeError, AttributeError):  # it holds more than texts
                 pass
-        if hit is None:
-            found.append(None)
+        if hit is None or hit[0].name in names:
+            missing.append(len(found))
+            found.append(_PLACEHOLDER)
             continue
         made, (deep, many), size = hit
         found.append(made)
+        names.add(made.name)
         count += many
         members += size
         if deep > levels:
             levels = deep
-    return found, (levels, count), members
+    return found, missing, (levels, count), members
 
 
 def keep_field(item: dict[str, Json], made: Field, extent: Extent) -> None:

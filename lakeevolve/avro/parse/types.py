@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from typing import Any, Final, TypeVar
 
 from lakeevolve.avro.parse import shared
@@ -183,17 +183,14 @@ class Parser:
         name = self.define(node, path, namespace)
         inner = name.rpartition(".")[0]
         items = self.required(node, "fields", path, list)
-        known, (levels, count), members = shared.fields(items)
+        fields, missing, (levels, count), members = shared.fields(items)
         self.members += members
-        fields: list[Field] = []
-        seen: set[str] = set()
-        for index, field in enumerate(known):
-            if field is None or field.name in seen:
-                field = self.field(items[index], f"{path}.fields[{index}]", name, seen, inner, depth)
-                extent = self.extent(field.type)
-                levels, count = max(levels, extent[0]), count + extent[1]
-            seen.add(field.name)
-            fields.append(field)
+        for index in missing:
+            field = fields[index] = self.field(items[index], f"{path}.fields[{index}]", inner, depth)
+            extent = self.extent(field.type)
+            levels, count = max(levels, extent[0]), count + extent[1]
+        if missing:
+            self.check_twice(fields, name, path)
         count += 1
         self.extents[name] = self.bound((levels + 1, count), path)
         props = self.no_logical(node, path, _RECORD_KEYS)
@@ -201,14 +198,20 @@ class Parser:
         doc = self.doc(node, path, props)
         return self.close(Record(name, tuple(fields), aliases, doc, node["type"] == "error", props), path)
 
-    def field(self, item: Json, path: str, record: str, seen: Collection[str], namespace: str, depth: int) -> Field:
+    def check_twice(self, fields: list[Field], record: str, path: str) -> None:
+        seen: set[str] = set()
+        for index, field in enumerate(fields):
+            if field.name in seen:
+                at = f"{path}.fields[{index}].name"
+                self.messages.fail(at, f"the record {record} has the field {field.name} twice")
+            seen.add(field.name)
+
+    def field(self, item: Json, path: str, namespace: str, depth: int) -> Field:
         """A field that is not yet shared."""
         if not isinstance(item, dict):
             self.messages.fail(path, f"a field is an object, not {json_kind(item)}")
         self.members += len(item)
         name = self.plain_name(item, path)
-        if name in seen:
-            self.messages.fail(f"{path}.name", f"the record {record} has the field {name} twice")
         type_ = self.type_of(self.required(item, "type", path), f"{path}.type", namespace, depth + 1)
         default = item.get("default", NO_DEFAULT)
         self.count([default])

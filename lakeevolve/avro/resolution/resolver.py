@@ -358,13 +358,13 @@ class Resolver:
         keeps = self.keeps
         written, wanted = writer.fields, reader.fields
         same = {} if self.singular or collided else _SAME
-        used = set()
+        taken = 0
         for at, source in pairs:
             field = wanted[at]
             if source is None:
                 parts.append(self.fill(field, f"{location}/fields/{at}", path, faults))
                 continue
-            used.add(source)
+            taken += 1
             old = written[source]
             known = same.get((id(field), source)) if old is field else None
             if known is not None:
@@ -385,8 +385,8 @@ class Resolver:
             if old is field:
                 _remember(parts[-1])
         skipped: tuple[int, ...] = ()
-        if len(used) < len(written):
-            used.update(*collided.values())
+        if taken < len(written):
+            used = {i for _, i in pairs if i is not None}.union(*collided.values())
             skipped = tuple(i for i in range(len(written)) if i not in used)
         return Fields(writer, reader, tuple(parts), skipped)
 
