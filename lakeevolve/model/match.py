@@ -64,10 +64,10 @@ def match_fields(
     >>> match_fields(old, new)
     ([(0, 1), (1, 0), (2, None)], [])
     """
-    index = {field.name: at for at, field in enumerate(writer.fields)}
-    if not renames and not fresh and not [field for field in reader.fields if field.aliases]:
-        return [(at, index.get(field.name)) for at, field in enumerate(reader.fields)], []
+    if not renames and not fresh and not has_aliases(reader):
+        return list(enumerate(match_by_name(writer, reader))), []
 
+    index = {field.name: at for at, field in enumerate(writer.fields)}
     declared: dict[int, int] = {}
     free = set(range(len(reader.fields)))
     unused = set(range(len(writer.fields)))
@@ -109,6 +109,28 @@ def match_fields(
         same = index.get(field.name)
         pairs.append((at, same if same is not None and same in found else found[0] if found else None))
     return pairs, collisions
+
+
+def has_aliases(record: Record) -> bool:
+    """Whether a field of the record has an alias."""
+    return bool([field for field in record.fields if field.aliases])
+
+
+def match_by_name(writer: Record, reader: Record) -> list[int | None]:
+    """What :func:`match_fields` says where no field has an alias and nothing is declared: for each field of the reader
+    the index of the writer's field of that name."""
+    written = writer.fields
+    index: dict[str, int] = {}
+    found: list[int | None] = []
+    for at, field in enumerate(reader.fields):
+        # Nearly every field has kept its place.
+        if at < len(written) and (written[at] is field or written[at].name == field.name):
+            found.append(at)
+            continue
+        if not index:
+            index = {field.name: at for at, field in enumerate(written)}
+        found.append(index.get(field.name))
+    return found
 
 
 def _rewrite(direct: Mapping[int, int], claimed: Mapping[int, int]) -> dict[int, int]:

@@ -33,9 +33,9 @@ _SIMPLE: Final = frozenset({type(None), bool, int, str})
 
 _PLACEHOLDER: Final = Field("", NULL)
 
-#: By what the JSON holds, which is text alone.
-_types: Final[dict[Hashable, AvroType]] = {}
-#: With its extent, and the number of attributes that its JSON has.
+#: By what the JSON holds, which is text alone: a type and its extent.
+_types: Final[dict[Hashable, tuple[AvroType, Extent]]] = {}
+#: The same of a field, with its extent and the number of attributes that its JSON has.
 _fields: Final[dict[Hashable, tuple[Field, Extent, int]]] = {}
 
 
@@ -44,17 +44,18 @@ def known(node: Json) -> AvroType | None:
     if type(node) is str:
         return PLAIN.get(node)
     try:
-        return _types.get(_key(node))
+        found = _types.get(_key(node))
     except TypeError:  # it holds more than texts
         return None
+    return None if found is None else found[0]
 
 
-def keep(node: Json, type_: AvroType) -> None:
+def keep(node: Json, type_: AvroType, extent: Extent) -> None:
     """Share what a schema's JSON without a fault stands for, if it is of a kind that is shared."""
     if _is_shared(node):
         if len(_types) >= _MOST:
             _types.clear()
-        _types[_key(node)] = type_
+        _types[_key(node)] = type_, extent
 
 
 def fields(items: list[Json]) -> tuple[list[Field], list[int], Extent, int]:
@@ -63,7 +64,7 @@ def fields(items: list[Json]) -> tuple[list[Field], list[int], Extent, int]:
     Returns
     -------
     fields, missing, extent, members
-        The fields, with a placeholder for each that has not been met or has a name that came before; the places of
+        The fields, with a placeholder for each that is no shared one or has a name that came before; the places of
         those; the extent of all others together, and the number of attributes that they have.
     """
     found: list[Field] = []
@@ -73,25 +74,23 @@ def fields(items: list[Json]) -> tuple[list[Field], list[int], Extent, int]:
     for item in items:
         hit = None
         if type(item) is dict:
-            node = item.get("type")
+            node, name = item.get("type"), item.get("name")
             try:
-                word = (
-                    node if type(node) is str else tuple(node) if type(node) is list else tuple(node.items())  # type: ignore[union-attr]
-                )
+                word = node if type(node) is str else _key(node)
                 if len(item) == 2:
-                    hit = _fields.get((item.get("name"), word))
+                    hit = _fields.get((name, word)) or _made(name, word)
                 elif len(item) == 3:
                     default = item.get("default", NO_DEFAULT)
-                    hit = _fields.get((item.get("name"), word, type(default), default))
-            except (TypeError, AttributeError):  # it holds more than texts
+                    hit = _fields.get((name, word, type(default), default)) or _made(name, word, default)
+            except TypeError:  # it holds more than texts
                 pass
-        if hit is None or hit[0].name in names:
+        if hit is None or name in names:
             missing.append(len(found))
             found.append(_PLACEHOLDER)
             continue
         made, (deep, many), size = hit
         found.append(made)
-        names.add(made.name)
+        names.add(name)
         count += many
         members += size
         if deep > levels:
@@ -99,19 +98,23 @@ def fields(items: list[Json]) -> tuple[list[Field], list[int], Extent, int]:
     return found, missing, (levels, count), members
 
 
-def keep_field(item: dict[str, Json], made: Field, extent: Extent) -> None:
-    """Share the field that a JSON object without a fault stands for, if it is of a kind that is shared."""
-    node = item["type"]
-    if len(item) > 3 or not ((type(node) is str and node in PLAIN) or _is_shared(node)):
-        return
-    key: tuple[Any, ...] = made.name, node if type(node) is str else _key(node)
-    if len(item) == 3:
-        if type(made.default) not in _SIMPLE:
-            return
-        key = (*key, type(made.default), made.default)
+def _made(name: Json, word: Any, *default: Json) -> tuple[Field, Extent, int] | None:
+    """A shared field that has not been met, of a type that has."""
+    if type(name) is not str or not (name.isascii() and name.isidentifier()):
+        return None
+    if default and type(default[0]) not in _SIMPLE:
+        return None
+    simple = type(word) is str
+    type_, extent = (PLAIN.get(word), (1, 1)) if simple else _types.get(word, (None, (0, 0)))
+    if type_ is None:
+        return None
     if len(_fields) >= _MOST:
         _fields.clear()
-    _fields[key] = made, extent, len(item) + (len(node) if type(node) is dict else 0)
+    # An object that is no text has two attributes, if it stands for a shared type.
+    size = 2 + len(default) + (2 if not simple and word and type(word[0]) is tuple else 0)
+    made = Field(name, type_, *default), extent, size
+    _fields[(name, word, type(default[0]), default[0]) if default else (name, word)] = made
+    return made
 
 
 def _key(node: Json) -> Hashable:

@@ -105,7 +105,7 @@ class Parser:
         warnings = len(self.messages.warnings)
         made = self.new_type(node, path, namespace, depth)
         if len(self.messages.warnings) == warnings:
-            shared.keep(node, made)
+            shared.keep(node, made, self.extent(made))
         return made
 
     def new_type(self, node: Json, path: str, namespace: str, depth: int) -> AvroType:
@@ -207,7 +207,7 @@ class Parser:
             seen.add(field.name)
 
     def field(self, item: Json, path: str, namespace: str, depth: int) -> Field:
-        """A field that is not yet shared."""
+        """A field that is not shared."""
         if not isinstance(item, dict):
             self.messages.fail(path, f"a field is an object, not {json_kind(item)}")
         self.members += len(item)
@@ -216,10 +216,7 @@ class Parser:
         default = item.get("default", NO_DEFAULT)
         self.count([default])
         if len(item) == 2 + (default is not NO_DEFAULT):
-            made = Field(name, type_, default)
-            if _NAME.match(name):
-                shared.keep_field(item, made, self.extent(type_))
-            return made
+            return Field(name, type_, default)
         props = self.rest(item, _FIELD_KEYS)
         if "logicalType" in props:
             self.messages.warn(path, "a logical type on the field has no effect: it belongs inside the field's type")

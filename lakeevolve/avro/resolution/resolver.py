@@ -7,7 +7,7 @@ was found under an assumption about a recursive type outlives the assumption.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -32,7 +32,7 @@ from lakeevolve.avro.parse import walk
 from lakeevolve.avro.resolution.logical import fit
 from lakeevolve.errors import ResolutionError
 from lakeevolve.model import path as paths
-from lakeevolve.model.match import match_fields, names_match
+from lakeevolve.model.match import has_aliases, match_by_name, match_fields, names_match
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import (
     PROMOTIONS,
@@ -349,18 +349,13 @@ class Resolver:
         )
 
     def fields(self, writer: Record, reader: Record, location: str, path: str, faults: Faults) -> Fields:
-        if path in self.singular:
-            pairs, collisions = match_fields(writer, reader, path=path, renames=self.renames, fresh=self.fresh)
-        else:
-            pairs, collisions = match_fields(writer, reader)
-        collided = dict(collisions)
+        sources, collided = self.sources(writer, reader, path)
         parts: list[ReadField | FillField] = []
         keeps = self.keeps
-        written, wanted = writer.fields, reader.fields
+        written = writer.fields
         same = {} if self.singular or collided else _SAME
         taken = 0
-        for at, source in pairs:
-            field = wanted[at]
+        for at, (field, source) in enumerate(zip(reader.fields, sources, strict=True)):
             if source is None:
                 parts.append(self.fill(field, f"{location}/fields/{at}", path, faults))
                 continue
@@ -377,18 +372,31 @@ class Resolver:
                 here = paths.child(path, field.name)
                 node: Node = self.fail("ALIAS_COLLISION", f"{location}/fields/{at}", here, message, faults)
             elif type_ is field.type and (not self.singular or isinstance(type_, Primitive)):
-                node = keeps.get(id(type_)) or keeps.setdefault(id(type_), Keep(type_))
+                part = ReadField(field, source, keeps.get(id(type_)) or keeps.setdefault(id(type_), Keep(type_)))
+                parts.append(part)
+                if old is field and _is_small(type_):
+                    _remember(part)
+                continue
             else:
                 here = paths.child(path, field.name)
                 node = self.node(type_, field.type, f"{location}/fields/{at}/type", here, faults)
             parts.append(ReadField(field, source, node))
-            if old is field:
-                _remember(parts[-1])
         skipped: tuple[int, ...] = ()
         if taken < len(written):
-            used = {i for _, i in pairs if i is not None}.union(*collided.values())
+            used = {source for source in sources if source is not None}.union(*collided.values())
             skipped = tuple(i for i in range(len(written)) if i not in used)
         return Fields(writer, reader, tuple(parts), skipped)
+
+    def sources(
+        self, writer: Record, reader: Record, path: str
+    ) -> tuple[Sequence[int | None], Mapping[int, tuple[int, ...]]]:
+        """For each of the reader's fields the writer's field that it reads, and those that several would become."""
+        declared = path in self.singular
+        if not declared and not has_aliases(reader):
+            return match_by_name(writer, reader), {}
+        renames, fresh = (self.renames, self.fresh) if declared else ({}, ())
+        pairs, collisions = match_fields(writer, reader, path=path, renames=renames, fresh=fresh)
+        return [source for _, source in pairs], dict(collisions)
 
     def fill(self, field: Field, location: str, path: str, faults: Faults) -> ReadField | FillField:
         if self.fills and self.fills.get(paths.child(path, field.name)) == "null":
@@ -412,11 +420,10 @@ _SAME: Final[dict[tuple[int, int], ReadField]] = {}
 _MOST: Final = 1 << 16
 
 
-def _remember(part: ReadField | FillField) -> None:
-    if isinstance(part, ReadField) and isinstance(part.node, Keep) and _is_small(part.field.type):
-        if len(_SAME) >= _MOST:
-            _SAME.clear()
-        _SAME[id(part.field), part.index] = part
+def _remember(part: ReadField) -> None:
+    if len(_SAME) >= _MOST:
+        _SAME.clear()
+    _SAME[id(part.field), part.index] = part
 
 
 def _is_small(type_: AvroType) -> bool:
