@@ -227,6 +227,7 @@ class Table(Protocol):
 
         With a *hint* (the target), names of types come from it by path, and a column whose table type is exactly what
         the hint's type maps to takes the hint's type, default, doc and aliases: an enum is not a change from string.
+        An alias that names another column which is there is not taken: that rename is yet to happen.
         Nullability: a required column is never widened; a column that is optional while the hint's type is not
         nullable keeps the hint's type (sinks write everything optional). Columns that the hint lacks and whose name
         begins with ``_`` are foreign and left out.

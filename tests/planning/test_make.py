@@ -187,3 +187,45 @@ def test_a_column_that_a_sink_left_optional_is_said_to_hold_nulls_perhaps(lake: 
     read = pa.Table.from_batches(list(le.open_table(uri).read()))
     assert sorted(read["id"].to_pylist(), key=str) == [2, None]
     assert le.verify(uri, full=True).ok
+
+
+def _fields(*fields: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "record", "name": "R", "fields": list(fields)}
+
+
+@pytest.mark.parametrize("mark", [False, True], ids=["never seen", "marked"])
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        (
+            _fields({"name": "b", "type": "int", "aliases": ["a"]}, {"name": "a", "type": "int", "aliases": ["b"]}),
+            {"b": 1, "a": 2},
+        ),
+        (
+            _fields(
+                {"name": "b", "type": "int", "aliases": ["a"]},
+                {"name": "c", "type": "int", "default": 0, "aliases": ["b"]},
+            ),
+            {"b": 1, "c": 2},
+        ),
+    ],
+    ids=["swap", "chain"],
+)
+def test_names_that_change_places_by_alias_take_their_values_along(
+    lake: Any, mark: bool, target: dict[str, Any], expected: dict[str, int]
+) -> None:
+    base = _fields({"name": "a", "type": "int"}, {"name": "b", "type": "int"})
+    data = pa.Table.from_pylist([{"a": 1, "b": 2}], schema=le.arrow_schema(base))
+    uri = lake.create("swapped", le.load(base), data, mark=mark)
+    plan = le.plan(uri, target)
+    assert [type(c).__name__ for c in plan.changes if not type(c).__name__.startswith("Set")] == ["RenameField"] * 2
+    assert le.apply(plan, allow=("rewrite",)).ok
+    assert pa.Table.from_batches(list(le.open_table(uri).read())).to_pylist() == [expected]
+
+
+def test_one_column_for_two_old_ones_is_refused_on_a_table_never_seen(lake: Any) -> None:
+    base = _fields({"name": "a", "type": "int"}, {"name": "b", "type": "int"})
+    data = pa.Table.from_pylist([{"a": 1, "b": 2}], schema=le.arrow_schema(base))
+    uri = lake.create("two", le.load(base), data)
+    plan = le.plan(uri, _fields({"name": "b", "type": "int", "aliases": ["a"]}))
+    assert not plan.applicable

@@ -247,6 +247,10 @@ class _Derivation:
             exact = exact and fits and not renamed
             default = match.default if fits and (own is None or own == match.type) else NO_DEFAULT
             aliases = () if renamed else match.aliases
+            if not self.follow:
+                # An alias that names a column which is there says what is yet to be renamed: taken over, it would say
+                # that this has happened, and a swap would be lost.
+                aliases = tuple(alias for alias in aliases if struct.column(alias) is None)
             order = hint.fields.index(match) if self.follow else position
             made.append((order, replace(match, name=column.name, type=type_, default=default, aliases=aliases)))
         fields = tuple(f for _, f in sorted(made, key=lambda pair: pair[0]))

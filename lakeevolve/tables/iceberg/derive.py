@@ -112,6 +112,7 @@ class Derivation:
         self, struct: StructType, model: Record | None, path: str, new_path: str, name: str, *, top: bool = False
     ) -> Record:
         fields = []
+        names = {column.name for column in struct.fields}
         for column in struct.fields:
             here = paths.child(path, column.name)
             like = self._model(column, model, here, new_path)
@@ -119,7 +120,13 @@ class Derivation:
                 continue
             there = paths.child(new_path, like.name if like is not None else column.name)
             try:
-                fields.append(self._field(column, like, here, there, name))
+                made_of = self._field(column, like, here, there, name)
+                if column.field_id not in self.known:
+                    # An alias that names a column which is there says what is yet to be renamed: taken over, it would
+                    # say that this has happened, and a swap would be lost.
+                    left = tuple(alias for alias in made_of.aliases if alias not in names)
+                    made_of = replace(made_of, aliases=left)
+                fields.append(made_of)
             except Opaque:
                 if not top:
                     raise
