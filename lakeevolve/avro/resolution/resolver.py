@@ -92,8 +92,7 @@ class Resolver:
         self.fresh = fresh
         self.fills = fills
         #: Paths above one that is declared something of: what stands there is like nothing that stands elsewhere.
-        declared = (*renames, *fresh, *fills)
-        self.singular = {above for path in declared for above in _above(path)} if declared else frozenset()
+        self.singular = {above for path in (*renames, *fresh, *fills) for above in _above(path)}
         self.known: dict[tuple[int, int], _Known] = {}
         #: Pairs in progress, with their depth, and the lowest depth that the pair at hand assumed to resolve.
         self.open: dict[tuple[int, int], int] = {}
@@ -110,8 +109,6 @@ class Resolver:
         return node, tuple(faults)
 
     def node(self, writer: AvroType, reader: AvroType, location: str, path: str, faults: Faults) -> Node:
-        if isinstance(writer, Record) and isinstance(reader, Record):
-            return self.record(writer, reader, location, path, faults)
         if isinstance(writer, NamedRef) or isinstance(reader, NamedRef):
             found = self.definition(writer, of_writer=True), self.definition(reader, of_writer=False)
             if isinstance(found[0], NamedRef) or isinstance(found[1], NamedRef):
@@ -125,7 +122,7 @@ class Resolver:
             case Primitive(), Primitive():
                 if writer.name == reader.name or reader.name in PROMOTIONS.get(writer.name, ()):
                     return self.leaf(writer, reader, location, path, faults)
-            case Record(), Record():  # one of them was a reference
+            case Record(), Record():
                 return self.record(writer, reader, location, path, faults)
             case Array(), Array():
                 below = f"{location}/items", paths.items(path)
@@ -166,7 +163,7 @@ class Resolver:
         return self.fail("TYPE_MISMATCH", location, path, f"the schema does not define {describe(unknown)}", faults)
 
     def check_names(self, writer: NamedType, reader: NamedType, location: str, path: str, faults: Faults) -> None:
-        if writer.name != reader.name and not names_match(writer.name, reader.name, reader.aliases):
+        if not names_match(writer.name, reader.name, reader.aliases):
             self.fail("NAME_MISMATCH", f"{location}/name", path, f"expected: {writer.name}", faults)
 
     # Leaves
@@ -182,19 +179,6 @@ class Resolver:
             message = f"{describe(writer)} cannot be read as {describe(reader)}"
             return self.fail("LOGICAL_TYPE_MISMATCH", location, path, message, faults)
         return Promote(writer, reader, raw=self.ignore)
-
-    def plain(self, writer: AvroType, reader: AvroType) -> Keep | Promote | None:
-        """What :meth:`node` says of two primitive types without logical ones that resolve: most types that differ."""
-        if (
-            type(writer) is not Primitive
-            or type(reader) is not Primitive
-            or writer.logical is not None
-            or reader.logical is not None
-        ):
-            return None
-        if writer.name == reader.name:
-            return Keep(reader)
-        return Promote(writer, reader, raw=self.ignore) if reader.name in PROMOTIONS.get(writer.name, ()) else None
 
     def fixed(self, writer: Fixed, reader: Fixed, location: str, path: str, faults: Faults) -> Node:
         before = len(faults)
@@ -394,9 +378,8 @@ class Resolver:
                     _remember(part)
                 continue
             else:
-                node = self.plain(type_, field.type) or self.node(
-                    type_, field.type, f"{location}/fields/{at}/type", paths.child(path, field.name), faults
-                )
+                here = paths.child(path, field.name)
+                node = self.node(type_, field.type, f"{location}/fields/{at}/type", here, faults)
             parts.append(ReadField(field, source, node))
         skipped: tuple[int, ...] = ()
         if taken < len(written):
