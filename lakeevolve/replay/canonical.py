@@ -189,7 +189,9 @@ def with_zero(sums: pa.Array) -> pa.Array:
 
 def child_fields(array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
     """The fields of a struct array; a field is null where the struct is."""
-    return zip((f.name for f in array.type), array.flatten(), strict=True)
+    # Flattening carries the struct's nulls over to its fields.
+    children = array.flatten() if array.null_count else map(array.field, range(array.type.num_fields))
+    return zip((f.name for f in array.type), children, strict=True)
 
 
 def counting(count: int) -> pa.Array:

@@ -19,6 +19,7 @@ from lakeevolve.replay.compare import ROWS_NAMED, Difference, Mismatch, aligned,
 from lakeevolve.replay.digests import Digests, Sum, Words
 from lakeevolve.replay.evidence import FileEvidence
 from lakeevolve.replay.faults import ReaderFault
+from lakeevolve.replay.filehash import FileHash
 from lakeevolve.replay.multiset import Located, Rows, Side, locate
 from lakeevolve.replay.predicates import Filter
 from lakeevolve.replay.sides import (
@@ -38,11 +39,13 @@ from lakeevolve.tables.base import DataFile, Predicate
 class Checked:
     """What came of one file.
 
-    ``whole`` is the digest of its expected rows, ``filtered`` that of those under each filter, and ``inner`` that of
-    those under a filter whose records above the leaf are there. ``mismatched`` counts every (row, path) that differs.
+    ``hash`` is that of its expected rows in their order. ``whole`` is their digest as a multiset, ``filtered`` that of
+    those under each filter, and ``inner`` that of those under a filter whose records above the leaf are there.
+    ``mismatched`` counts every (row, path) that differs.
     """
 
     file: DataFile
+    hash: FileHash = field(default_factory=FileHash)
     whole: Expected = field(default_factory=Expected)
     filtered: list[Expected] = field(default_factory=list)
     inner: list[Expected] = field(default_factory=list)
@@ -56,8 +59,8 @@ class Checked:
     @property
     def evidence(self) -> FileEvidence:
         """The file with the digest of its expected rows."""
-        rows = self.whole.exact
-        return FileEvidence(self.file.path, self.file.version, self.file.inferred, rows.count, rows.hex)
+        rows = self.hash
+        return FileEvidence(self.file.path, self.file.version, self.file.inferred, rows.rows, rows.hex)
 
     def note(self, found: Iterable[Mismatch]) -> None:
         for mismatch in found:
@@ -107,16 +110,11 @@ def _take_all(job: Job, file: DataFile, found: Checked) -> None:
 
 def take(job: Job, found: Checked, rows: Rows) -> None:
     """Count expected rows into the file's digests, and read them as the consumers do."""
-    batch, offset = rows.batch, found.whole.exact.count
-    made = _Digested.of(batch, job.softly, job.filtered)
-    found.whole += made.sum()
-    leaves = _Leaves(batch)
-    for index, one in enumerate(job.asked):
-        mask = predicates.satisfied(leaves.values(one.path), one.predicate, batch.num_rows)
-        there = leaves.above(one.path)
-        under = made.sum(one.columns, mask)
-        found.filtered[index] += under
-        found.inner[index] += under if there is None else made.sum(one.columns, pc.and_(mask, there))
+    batch, offset = rows.batch, found.hash.rows
+    if job.hashed:
+        found.hash.update(batch)
+    if job.sums or job.asked:
+        _count(job, found, batch)
     if found.samples is not None:
         found.samples.look(batch)
     for consumer in job.consumers:
@@ -125,6 +123,22 @@ def take(job: Job, found: Checked, rows: Rows) -> None:
             if wrong is not None:
                 found.note([wrong])
                 found.refused.add(consumer.name)
+
+
+def _count(job: Job, found: Checked, batch: pa.RecordBatch) -> None:
+    """Count rows into the sums of the whole, if it is compared as a multiset, and of each filter."""
+    filtered = job.filtered
+    compared = batch if job.sums else batch.select(sorted(filtered))
+    made = _Digested.of(compared, job.softly, filtered)
+    if job.sums:
+        found.whole += made.sum()
+    leaves = _Leaves(batch)
+    for index, one in enumerate(job.asked):
+        mask = predicates.satisfied(leaves.values(one.path), one.predicate, batch.num_rows)
+        there = leaves.above(one.path)
+        under = made.sum(one.columns, mask)
+        found.filtered[index] += under
+        found.inner[index] += under if there is None else made.sum(one.columns, pc.and_(mask, there))
 
 
 class _Digested:

@@ -27,8 +27,8 @@ adds nothing, and neither does what lies beneath it. So a column that is missing
 and all-null differ at each level. The digest is ``(mix(first + R second), mix(second + S first))``.
 
 A row in which one word differs always has another digest, as multiplying by an odd constant loses nothing. The digest
-finds faults; it is no defence against a forger who picks values for it. :mod:`lakeevolve.replay.evidence` seals with
-SHA-256.
+finds faults; it is no defence against a forger who picks values for it, and evidence holds none of it
+(:mod:`lakeevolve.replay.filehash`).
 """
 
 from __future__ import annotations
@@ -82,11 +82,6 @@ class Sum:
         if count == 0:
             return cls()
         return cls.of(words if count == len(mask) else words.filter(mask))
-
-    @property
-    def hex(self) -> str:
-        """The two sums as 32 hexadecimal digits."""
-        return f"{self.a:016x}{self.b:016x}"
 
 
 def row_digests(batch: pa.RecordBatch) -> Words:

@@ -20,13 +20,12 @@ from typing import Any, Final
 from lakeevolve._version import __version__
 from lakeevolve.errors import SourceError, SourceNotFound
 from lakeevolve.model.digest import json_digest
-from lakeevolve.replay.digests import Sum
 from lakeevolve.tables.base import Version
 
 FORMAT_VERSION: Final = 1
 
-#: The row digest's own version: files' digests compare only within one.
-DIGEST: Final = "lakeevolve rows 1"
+#: How files are digested: their digests compare only within one such way.
+DIGEST: Final = "lakeevolve rows in order, SHA-256, 1"
 
 _LIBRARIES: Final = ("pyarrow", "pyiceberg", "deltalake", "fastavro")
 
@@ -35,7 +34,8 @@ _LIBRARIES: Final = ("pyarrow", "pyiceberg", "deltalake", "fastavro")
 class FileEvidence:
     """One data file: the version its rows were written for, how many are live, and the digest of what they read now.
 
-    ``digest`` does not depend on the order of rows. ``sources`` are the files that a rewrite made it from.
+    ``digest`` is that of :class:`lakeevolve.replay.filehash.FileHash`: files whose rows read the same in the same order
+    have the same. ``sources`` are the files that a rewrite made it from.
     """
 
     path: str
@@ -114,11 +114,8 @@ class Evidence:
 
     @property
     def digest(self) -> str:
-        """One digest over the rows of all files: two tables that read the same have the same."""
-        total = Sum()
-        for file in self.files:
-            total += Sum(file.rows, int(file.digest[:16], 16), int(file.digest[16:], 16))
-        return total.hex
+        """One digest over the rows of all files: two tables whose files read the same have the same."""
+        return json_digest(sorted(file.digest for file in self.files))
 
     def sources(self) -> dict[str, tuple[str, ...]]:
         """The map of a rewrite: each file it produced to the files it was made from."""

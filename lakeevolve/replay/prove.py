@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from lakeevolve.engines.local import LocalEngine
 from lakeevolve.model.schema import Schema
-from lakeevolve.replay import canonical, consumers, digests, faults, predicates, rewrites
+from lakeevolve.replay import canonical, consumers, faults, predicates, rewrites
 from lakeevolve.replay.checking import Checked, begin, check_file, check_multiset, take
 from lakeevolve.replay.compare import Mismatch
-from lakeevolve.replay.digests import Sum
 from lakeevolve.replay.evidence import FileEvidence, installed
 from lakeevolve.replay.faults import ReaderFault
+from lakeevolve.replay.filehash import FileHash
 from lakeevolve.replay.fold import Folds
 from lakeevolve.replay.multiset import Rows
 from lakeevolve.replay.preconditions import Broken, check_preconditions
@@ -154,18 +154,18 @@ class _Proof:
         self.mismatched += len(found) if count is None else count
 
     def run(self) -> ReplayResult:
-        self.job = replace(self.job, asked=self._filters())
         # A reader that keeps no order reads the table as a whole below; a file that stays is read once.
         at_once = not self.table.ordered
+        self.job = replace(self.job, asked=self._filters(), sums=at_once or bool(self.rewritten))
         stay = self._files(functools.partial(check_file, self.job, compare=not at_once), self.staying, 0)
         # The rows of what is rewritten count for the filters and the whole.
         moved, rows = self._staged_files(len(stay))
         for one in [*stay, *moved]:
             self.note(one.mismatches, one.mismatched)
             self.reader_faults += one.reader_faults
-        rows += sum(one.whole.exact.count for one in stay)
+        rows += sum(one.hash.rows for one in stay)
         if all(one.readable for one in [*stay, *moved]):
-            self._whole([*stay, *moved], at_once or bool(self.rewritten))
+            self._whole([*stay, *moved])
         self.evidence += [one.evidence for one in stay]
         found = named(self.mismatches)
         return ReplayResult(
@@ -264,22 +264,25 @@ class _Proof:
 
         found = _Group()
         try:
-            made = functools.partial(self._raw, new)
-            found.rows, wrong = rewrites.compare(expected, made, self.job, ordered=self.table.ordered)
+            actual = functools.partial(self._raw, new)
+            found.rows, wrong = rewrites.compare(expected, actual, self.job, ordered=self.table.ordered)
             found.mismatches += wrong
-            total = sum((one.whole.exact for one in checked.values()), Sum())
-            alone = len(new) == 1 and not wrong and len(checked) == len(old)
-            found.evidence += [self._file_evidence(file, total if alone else None) for file in new]
+            same = not wrong and len(checked) == len(old)
+            for made in new:
+                known = checked[old[0].path].hash if same and len(new) == len(old) == 1 else None
+                found.evidence.append(self._file_evidence(made, known))
         except Unreadable as error:
             found.mismatches.append(error.mismatch)
         for file in old:
             found.sources.append(checked.get(file.path) or check_file(self.job, file, compare=False))
         return found
 
-    def _file_evidence(self, file: StagedFile, total: Sum | None) -> FileEvidence:
-        if total is None:
-            total = sum((Sum.of(digests.row_digests(rows.batch)) for rows in self._raw([file])), Sum())
-        return FileEvidence(file.path, self.folds.newest.number, False, total.count, total.hex, tuple(file.sources))
+    def _file_evidence(self, file: StagedFile, known: FileHash | None) -> FileEvidence:
+        rows = known or FileHash()
+        if known is None:
+            for part in self._raw([file]):
+                rows.update(part.batch)
+        return FileEvidence(file.path, self.folds.newest.number, False, rows.rows, rows.hex, tuple(file.sources))
 
     def _raw(self, files: Sequence[StagedFile]) -> Iterator[Rows]:
         """The rows of staged files, one file after the other."""
@@ -290,8 +293,8 @@ class _Proof:
                 yield Rows(whole, file.path, offset)
                 offset += whole.num_rows
 
-    def _whole(self, checked: Sequence[Checked], unfiltered: bool) -> None:
-        if unfiltered:
+    def _whole(self, checked: Sequence[Checked]) -> None:
+        if self.job.sums:
             total = sum((one.whole for one in checked), Expected())
             self.note(check_multiset(self.job, self.files, total, None, None, self.reader_faults))
         known = {(m.file, m.row) for m in self.mismatches}

@@ -29,7 +29,7 @@ Batches = Iterator[pa.RecordBatch]
 Read = Callable[[DataFile | None, Predicate | None, Sequence[str] | None], Batches]
 
 #: Small batches are joined up to about so many rows, or so many bytes.
-BATCH_ROWS = 1 << 15
+BATCH_ROWS = 1 << 17
 BATCH_BYTES: Final = 1 << 25
 
 #: Who reads the files behind every table's back.
@@ -62,6 +62,8 @@ class Job:
         Columns that no schema owns.
     softly:
         Whether a reader with listed faults takes part, so that rows are digested as it gives them too.
+    hashed, sums:
+        Whether rows are hashed for the evidence, and whether they are compared as a multiset and so digested.
     asked:
         The filters.
     wanted:
@@ -77,6 +79,8 @@ class Job:
     ordered: bool
     foreign: tuple[str, ...] = ()
     softly: bool = False
+    hashed: bool = True
+    sums: bool = True
     asked: tuple[Filter, ...] = ()
     wanted: Mapping[str, AvroType] = field(default_factory=dict)
     consumers: tuple[Consumer, ...] = ()

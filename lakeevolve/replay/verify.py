@@ -212,6 +212,7 @@ class _Run:
         self.note(consumers.refused(self.consumers))
         self.job = replace(self.job, asked=early, wanted=missing, consumers=self.consumers)
         at_once = self.whole and not self.table.ordered
+        self.job = replace(self.job, sums=not self.table.ordered or bool(self.others))
         self._files(compare=not at_once)
         readable = all(one.readable for one in self.checked)
         if at_once:
@@ -327,7 +328,7 @@ class _Run:
         late = predicates.filters([one for path in missing for one in samples.compared(path)], anchors)
         if not late:
             return None
-        job = replace(self.job, asked=late, wanted={}, consumers=())
+        job = replace(self.job, asked=late, wanted={}, consumers=(), hashed=False, sums=False)
         files = [file for file in self.files if file.path in clean]
         return late, self._map(functools.partial(check_file, job, compare=False), files)
 
@@ -403,7 +404,7 @@ class _Run:
         broken = {m.reader for m in self.mismatches}
         return ReplayResult(
             len(self.checked),
-            sum(one.whole.exact.count for one in self.checked),
+            sum(one.hash.rows for one in self.checked),
             mismatches,
             faults.merged(self.reader_faults),
             make_evidence(

@@ -123,7 +123,9 @@ class FakeTable:
         file: DataFile | None,
         predicate: Predicate | None,
         versions: Sequence[Version] | None = None,
+        wrong: Change | None = None,
     ) -> Iterator[pa.RecordBatch]:
+        wrong = wrong or self.wrong
         chain = versions or self.versions
         parts = []
         for one in [file] if file is not None else files:
@@ -134,8 +136,8 @@ class FakeTable:
             part = pa.Table.from_batches(batches) if batches else None
             if part is None:
                 continue
-            if self.wrong is not None:
-                part = self.wrong(one.path, part)
+            if wrong is not None:
+                part = wrong(one.path, part)
             if predicate is not None:
                 part = part.filter(_mask(part, predicate))
                 if self.wrong_filtered is not None:
@@ -197,11 +199,7 @@ class FakeStaged:
         number = self.versions[-1].number
         live = [f for f in self.table.states[-1] if f.path not in gone]
         live += [DataFile(f.path, f.rows, 0, number) for f in self.files]
-        kept, self.table.wrong = self.table.wrong, self.wrong or self.table.wrong
-        try:
-            yield from list(only(self.table.reading(live, file, predicate, self.versions), columns))
-        finally:
-            self.table.wrong = kept
+        yield from only(self.table.reading(live, file, predicate, self.versions, self.wrong), columns)
 
     def abandon(self) -> tuple[str, ...]:
         return ()

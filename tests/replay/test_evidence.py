@@ -46,7 +46,7 @@ def test_its_fields_are_the_published_ones(table: Any) -> None:
     assert record["to"] == {"version": 2, "digest": table.versions[1].digest}
     (file,) = record["files"]
     assert file.keys() == {"path", "version", "inferred", "rows", "digest"}
-    assert (file["version"], file["rows"], len(file["digest"])) == (1, 4, 32)
+    assert (file["version"], file["rows"], len(file["digest"])) == (1, 4, 64)
     assert record["environment"].keys() >= {"python", "lakeevolve", "pyarrow"}
     assert [v["number"] for v in record["versions"]] == [1, 2]
 
@@ -111,11 +111,14 @@ def test_no_credential_of_a_table_reaches_the_evidence(table: Any) -> None:
     assert not any(word in text for word in ("AKIA", "hunter2", "feed"))
 
 
-def test_two_tables_that_read_the_same_have_the_same_digest(make: Any, table: Any) -> None:
+def test_two_tables_whose_files_read_the_same_have_the_same_digest(make: Any, table: Any) -> None:
+    table.append([{"id": 9, "c": "y"}], "s3://bucket/two.parquet")
     other = make.table([make.version(1, table.versions[1].schema)], format="delta", ordered=False)
-    other.append([{"id": i, "c": "x"} for i in (3, 1)], "a")
-    other.append([{"id": i, "c": "x"} for i in (0, 2)], "b")
+    other.append([{"id": 9, "c": "y"}], "a")
+    other.append([{"id": i, "c": "x"} for i in range(4)], "b")
     assert verify(other).evidence.digest == verify(table).evidence.digest
+    other.append([{"id": 10, "c": "y"}], "c")
+    assert verify(other).evidence.digest != verify(table).evidence.digest
 
 
 def test_a_mismatch_can_be_raised(table: Any) -> None:

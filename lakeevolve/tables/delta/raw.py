@@ -14,14 +14,13 @@ from urllib.parse import unquote, urlparse
 from lakeevolve.errors import TableError, UnsupportedTable
 from lakeevolve.model import path as paths
 from lakeevolve.model.types import Record
+from lakeevolve.tables.batches import batch_rows
 from lakeevolve.tables.delta.project import By, align, canonical, loose, positions, restrict
 from lakeevolve.tables.delta.types import Column, DeltaType, Struct, arrow_type, decimal_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.fs as pa_fs
-
-BATCH_ROWS: Final = 65_536
 
 #: Without these, pyarrow holds the whole file (pre_buffer) or whole column chunks while it hands out batches.
 _STREAMED: Final[Mapping[str, Any]] = {
@@ -103,7 +102,7 @@ def read_file(
             place = positions(Struct(tuple(c for c, _ in columns)), have, layout.by)
             chosen = _chosen(have, place)
             names = [have[i].name for i in chosen] if len(chosen) < len(have) else None
-            for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=names):
+            for batch in file.iter_batches(batch_size=batch_rows(file.metadata), columns=names):
                 start, row = row, row + batch.num_rows
                 kept = batch if keep is None else batch.filter(_window(keep, start, batch.num_rows))
                 arrays = []

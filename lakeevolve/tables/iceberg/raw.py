@@ -9,7 +9,7 @@ from array import array as numbers
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,14 +24,12 @@ from lakeevolve.errors import TableError, UnsupportedTable
 from lakeevolve.model import path as paths
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import AvroType
+from lakeevolve.tables.batches import batch_rows
 from lakeevolve.tables.iceberg.catalog import translated
 from lakeevolve.tables.iceberg.shape import Reading, field_id, has_ids, with_ids
 
 if TYPE_CHECKING:
     from pyiceberg.table.name_mapping import NameMapping
-
-#: Rows per batch: wide rows times this many stay well under the memory of one row group.
-BATCH_ROWS: Final = 32_768
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +184,7 @@ def _collect(fields: Iterable[pa.Field], found: dict[int, pa.DataType]) -> None:
 
 
 def _batches(parquet: pq.ParquetFile, where: str, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-    batches = parquet.iter_batches(batch_size=BATCH_ROWS, columns=columns)
+    batches = parquet.iter_batches(batch_size=batch_rows(parquet.metadata), columns=columns)
     while True:
         with translated(where, data=True):
             batch = next(batches, None)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
@@ -29,6 +30,21 @@ from lakeevolve.tables.iceberg.raw import foreign_columns
 from lakeevolve.tables.iceberg.shape import Reading, with_ids
 
 
+class Tasks:
+    """The files of a scan by path, planned once however often they are read: planning reads every manifest."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._planned: dict[str, FileScanTask] | None = None
+
+    def of(self, scan: DataScan) -> Mapping[str, FileScanTask]:
+        """The files of this scan, which is the same each time."""
+        with self._lock:
+            if self._planned is None:
+                self._planned = {str(task.file.file_path): task for task in scan.plan_files()}
+            return self._planned
+
+
 def read_table(
     metadata: TableMetadata,
     io: FileIO,
@@ -40,9 +56,10 @@ def read_table(
     file: DataFile | None = None,
     predicate: Predicate | None = None,
     columns: Sequence[str] | None = None,
+    tasks: Tasks | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows that pyiceberg reads, in the canonical layout of *avro*, then the foreign columns; of these top-level
-    columns alone, if any are given.
+    columns alone, if any are given. *tasks* keeps what reading without a predicate has planned.
 
     Files are read one after the other, each in file order, so that memory does not grow with the table.
     """
@@ -51,9 +68,9 @@ def read_table(
         schema, avro = _only(schema, avro, columns)
     with translated(where):
         scan = DataScan(metadata, io, row_filter=expression, snapshot_id=snapshot)
-        tasks = [task for task in scan.plan_files() if file is None or task.file.file_path == file.path]
-    tasks.sort(key=lambda task: str(task.file.file_path))
-    for task in tasks:
+        planned = (tasks if tasks is not None and predicate is None else Tasks()).of(scan)
+    wanted = sorted(planned) if file is None else [file.path] if file.path in planned else []
+    for task in (planned[path] for path in wanted):
         canonical = _Canonical(schema, avro, task.file.file_path)
         for batch in _task(metadata, io, schema, expression, task):
             yield canonical(batch)

@@ -43,7 +43,7 @@ from lakeevolve.tables.iceberg.evolve import Edits, Evolved, evolve
 from lakeevolve.tables.iceberg.facts import Facts
 from lakeevolve.tables.iceberg.mapping import mapped
 from lakeevolve.tables.iceberg.raw import Handle, foreign_columns, read_raw
-from lakeevolve.tables.iceberg.reading import read_table
+from lakeevolve.tables.iceberg.reading import Tasks, read_table
 from lakeevolve.tables.iceberg.snapshot import Frozen, Replace
 from lakeevolve.tables.iceberg.write import new_path, write_file
 
@@ -67,6 +67,7 @@ class StagedEvolution:
     updates: tuple[TableUpdate, ...]
     files: tuple[StagedFile, ...] = ()
     written: list[str] = field(default_factory=list)
+    tasks: Tasks = field(default_factory=Tasks)
 
     @property
     def schema(self) -> IcebergSchema:
@@ -93,6 +94,7 @@ class StagedEvolution:
             file=file,
             predicate=predicate,
             columns=columns,
+            tasks=self.tasks,
         )
 
     def abandon(self) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ from lakeevolve.tables.iceberg.history import (
     schema_of,
 )
 from lakeevolve.tables.iceberg.raw import foreign_columns, read_raw
-from lakeevolve.tables.iceberg.reading import read_table
+from lakeevolve.tables.iceberg.reading import Tasks, read_table
 from lakeevolve.tables.iceberg.rewrite import files_to_rewrite
 from lakeevolve.tables.iceberg.snapshot import REWRITE
 from lakeevolve.tables.iceberg.stage import StagedEvolution, stage
@@ -67,6 +67,7 @@ class IcebergHandle:
         self._table = table
         self._histories: dict[str | None, History] = {}
         self._entries: dict[int | None, Entries] = {}
+        self._tasks = Tasks()
         if self._location.snapshot is not None:
             self._snapshot(self._location.snapshot)
 
@@ -210,6 +211,7 @@ class IcebergHandle:
             file=file,
             predicate=predicate,
             columns=columns,
+            tasks=self._tasks,
         )
 
     @property

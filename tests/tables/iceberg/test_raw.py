@@ -14,8 +14,8 @@ from pyiceberg.types import LongType, StringType
 from lakeevolve.avro.arrow import arrow_schema
 from lakeevolve.avro.parse import parse
 from lakeevolve.errors import TableError, UnsupportedTable
+from lakeevolve.tables import batches
 from lakeevolve.tables.iceberg import open_table
-from lakeevolve.tables.iceberg.raw import BATCH_ROWS
 
 LISTS = {
     "type": "record",
@@ -73,11 +73,14 @@ def test_null_lists_survive_a_rewrite(workshop: Any, read: Any) -> None:
     assert [row["l"] for row in got.duckdb] == [row["l"] for row in NULLS]
 
 
-def test_position_deletes_are_applied(workshop: Any, delete_rows: Any, read: Any) -> None:
-    count = 2 * BATCH_ROWS + 10
+def test_position_deletes_are_applied(workshop: Any, delete_rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows_at_once = 1_000
+    monkeypatch.setattr(batches, "MOST", rows_at_once)
+    monkeypatch.setattr(batches, "LEAST", rows_at_once)
+    count = 2 * rows_at_once + 10
     table = workshop.table(FLAT, [{"id": n, "v": n} for n in range(count)])
     (file,) = table.files()
-    gone = {0, 1, BATCH_ROWS - 1, BATCH_ROWS, *range(BATCH_ROWS + 50, BATCH_ROWS + 60), count - 1}
+    gone = {0, 1, rows_at_once - 1, rows_at_once, *range(rows_at_once + 50, rows_at_once + 60), count - 1}
     delete_rows(table, {file.path: sorted(gone)})
     delete_rows(table, {file.path: [1, 77]})
     (file,) = table.files()
