@@ -184,7 +184,9 @@ def verify(
     engine: Any = None,
 ) -> ReplayResult:
     """Compare what every row reads as with what the resolutions say. See :func:`lakeevolve.replay.verify.verify`."""
+    from lakeevolve.applying.proofs import proofs_of
     from lakeevolve.replay.verify import verify as replay
 
     live = open_table(table) if isinstance(table, str) else table
-    return replay(live, against, full, columns, sample, readers, contracts, engine)
+    proofs = proofs_of(live) if full else ()
+    return replay(live, against, full, columns, sample, readers, contracts, engine, evidence=proofs)

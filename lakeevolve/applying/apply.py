@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from lakeevolve.applying.proofs import SUFFIX
 from lakeevolve.config.state import TableState, state_of
 from lakeevolve.errors import (
     CommitConflict,
@@ -361,12 +362,19 @@ class _Run:
 
     def _finish(self, proof: ReplayResult | None, rewritten: int) -> Application:
         self.table.refresh()
-        replay = verify(self.table, engine=self.engine, progress=lambda done, of: self.progress("verify", done, of))
+        replay = verify(
+            self.table,
+            engine=self.engine,
+            since=self.plan.base_version,
+            progress=lambda done, of: self.progress("verify", done, of),
+        )
         version = self.table.history()[-1].number
         name = f"{version}-{self.plan.digest}"
         evidence = None
         if replay.evidence is not None:
             evidence = self.store.write("evidence", name, replay.evidence.to_json())
+        if proof is not None:
+            self.store.write("evidence", name + SUFFIX, proof.evidence.to_json())
         self.store.write("plans", self.plan.digest, self.plan.to_json(), once=True)
         self.store.write(
             "ledger",

@@ -27,6 +27,7 @@ def verify(
     ] = False,
     format: FormatOption = Format.text,
 ) -> int:
+    from lakeevolve.applying.proofs import proofs_of
     from lakeevolve.errors import ReplayMismatch
     from lakeevolve.replay.verify import verify as replay
     from lakeevolve.report.json import replay_record
@@ -38,7 +39,11 @@ def verify(
     live = open_table(table)
     with progress_bars() as progress:
         result = replay(
-            live, full=full, readers=tuple(reader or ()), progress=lambda done, of: progress("verify", done, of)
+            live,
+            full=full,
+            readers=tuple(reader or ()),
+            progress=lambda done, of: progress("verify", done, of),
+            evidence=proofs_of(live) if full else (),
         )
     if format is Format.json:
         write_json(replay_record(result))

@@ -60,6 +60,10 @@ class TableState:
             raise _unwritable(target, error) from error
         return target
 
+    def records(self, kind: Kind, pattern: str = "*") -> tuple[Path, ...]:
+        """Where the records of one kind are whose names match the pattern; none where there is no folder."""
+        return tuple(sorted((self.root / self.table_id / kind).glob(f"{pattern}.json")))
+
     def remove(self, kind: Kind, name: str) -> None:
         (self.folder(kind) / f"{name}.json").unlink(missing_ok=True)
 

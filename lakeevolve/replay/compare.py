@@ -21,6 +21,8 @@ from lakeevolve.replay import canonical
 #: How many rows of one file are named for one path and reason; the rest are counted.
 ROWS_NAMED: Final = 10
 
+RULE: Final = "REPLAY-MISMATCH"
+
 Kind = Literal["value", "lost", "gained", "empty", "length", "key", "type", "missing", "doubled", "extra", "unreadable"]
 
 REASONS: Final[Mapping[str, str]] = {
@@ -86,6 +88,10 @@ class Mismatch:
     values: Hidden | None = field(default=None, repr=False, compare=False)
 
     @property
+    def rule(self) -> str:
+        return RULE
+
+    @property
     def expected_value(self) -> Any:
         """The value that is expected, for a terminal whose user asked for it; None where none was kept."""
         return None if self.values is None else self.values.reveal()[0]
@@ -98,6 +104,7 @@ class Mismatch:
     def to_json(self) -> dict[str, Any]:
         """The mismatch without the values."""
         return {
+            "rule": RULE,
             "file": self.file,
             "row": self.row,
             "path": self.path,

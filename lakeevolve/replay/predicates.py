@@ -9,7 +9,7 @@ it the reader is asked for the leaf's column and for as few others as tell rows 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -42,47 +42,59 @@ def _leaves(type_: AvroType, path: str) -> Iterator[tuple[str, AvroType]]:
         yield path, plain
 
 
-def changed_leaves(node: nodes.Node, record: Record) -> tuple[str, ...]:
-    """Of the leaves that a filter can reach, those that a resolution renames, fills or converts, by reader path."""
-    found: set[str] = set()
-    _changed(node, "", found)
-    return tuple(path for path in leaves(record) if any(path == p or paths.within(path, p) for p in found))
+def changed_leaves(roots: Sequence[nodes.Node], record: Record) -> tuple[str, ...]:
+    """Of the leaves that a filter can reach, those that any of these steps renames, fills or converts, or something
+    above them.
+
+    Parameters
+    ----------
+    roots:
+        The trees of the steps, in the order in which they run.
+    record:
+        What the last of them reads as.
+    """
+    return tuple(path for path in leaves(record) if not _kept(roots, path))
 
 
-def _changed(node: nodes.Node, path: str, found: set[str]) -> None:
+def _kept(roots: Sequence[nodes.Node], path: str) -> bool:
+    parts: Sequence[str] | None = paths.parts(path)
+    for root in reversed(roots):
+        parts = None if parts is None else _written(root, parts)
+    return parts is not None
+
+
+def _written(node: nodes.Node, parts: Sequence[str]) -> Sequence[str] | None:
+    """Where a leaf lies in what a step reads; None where the step changes it or something above it."""
     match node:
         case nodes.Keep():
-            return
+            return parts
         case nodes.Fields():
-            for part in node.fields:
-                below = paths.child(path, part.field.name)
-                if isinstance(part, nodes.FillField) or node.writer.fields[part.index].name != part.field.name:
-                    found.add(below)
-                else:
-                    _changed(part.node, below, found)
+            read = next((part for part in node.fields if part.field.name == parts[0]), None)
+            if not isinstance(read, nodes.ReadField) or node.writer.fields[read.index].name != parts[0]:
+                return None
+            return _beneath(parts[0], _written(read.node, parts[1:]))
         case nodes.FromUnion() if isinstance(node.reader, Union) and node.writer.optional == node.reader.optional:
-            _changed_branches(node, node.reader, path, found)
-        case _:
-            found.add(path)
+            return _in_branch(node, node.reader, parts)
+    return None
 
 
-def _changed_branches(node: nodes.FromUnion, reader: Union, path: str, found: set[str]) -> None:
-    """The changes within the branches of a union that stays one."""
+def _in_branch(node: nodes.FromUnion, reader: Union, parts: Sequence[str]) -> Sequence[str] | None:
+    """The same for a leaf in a union that stays one."""
     names = dict(zip(map(id, reader.values), branch_names(reader), strict=True))
     was = dict(zip(map(id, node.writer.values), branch_names(node.writer), strict=True))
-    fresh = set(names.values())
     for writer, branch in zip(node.writer.branches, node.branches, strict=True):
         if is_null(writer) or not isinstance(branch, nodes.ToBranch):
             continue
+        if reader.optional:
+            return _written(branch.node, parts)
         name = names[id(reader.branches[branch.index])]
-        below = path if reader.optional else paths.branch(path, name)
-        fresh.discard(name)
-        if not reader.optional and was[id(writer)] != name:
-            found.add(below)
-        else:
-            _changed(branch.node, below, found)
-    if not reader.optional:
-        found.update(paths.branch(path, name) for name in fresh)
+        if parts[0] == paths.branch("", name) and was[id(writer)] == name:
+            return _beneath(parts[0], _written(branch.node, parts[1:]))
+    return None
+
+
+def _beneath(part: str, parts: Sequence[str] | None) -> Sequence[str] | None:
+    return None if parts is None else (part, *parts)
 
 
 @dataclass(frozen=True, slots=True)

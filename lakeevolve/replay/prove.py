@@ -193,7 +193,7 @@ class _Proof:
         every = predicates.leaves(newest.schema.record)
         last = self.folds(self.folds.versions[-2].number).resolution
         assert last is not None
-        changed = predicates.changed_leaves(last.root, newest.schema.record)
+        changed = predicates.changed_leaves(last.roots, newest.schema.record)
         samples = predicates.Samples({path: every[path] for path in changed})
         for _, file in sorted({file.version: file for file in reversed(self.files)}.items()):
             try:

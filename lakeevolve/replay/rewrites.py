@@ -27,11 +27,16 @@ _REWRITING: Final = frozenset({"rewrite", "backfill"})
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """One version's rewrite proved again, or ``note`` why not."""
+    """One version's rewrite proved again, or ``note`` why not.
+
+    ``groups`` counts the sets of files that were compared by themselves: one of each file and its sources where a map
+    tells, one of all otherwise.
+    """
 
     version: int
     sources: int = 0
     produced: int = 0
+    groups: int = 0
     rows: int = 0
     mismatches: tuple[Mismatch, ...] = ()
     note: str = ""
@@ -42,6 +47,7 @@ class Repeated:
             "version": self.version,
             "sources": self.sources,
             "produced": self.produced,
+            "groups": self.groups,
             "rows": self.rows,
             "verdict": verdict,
         }
@@ -168,8 +174,9 @@ def _repeat(
         )
     rows = 0
     found: list[Mismatch] = []
+    by_source = groups(replaced, produced, sources)
     try:
-        for old, new in groups(replaced, produced, sources):
+        for old, new in by_source:
             made, wrong = compare(side(job, old), side(job, new), job)
             rows += made
             found += wrong
@@ -177,7 +184,7 @@ def _repeat(
         found.append(error.mismatch)
     except ResolutionError as error:
         return Repeated(number, note=f"the rewrite for version {number} was not repeated: {error.what}")
-    return Repeated(number, len(replaced), len(produced), rows, tuple(found))
+    return Repeated(number, len(replaced), len(produced), len(by_source), rows, tuple(found))
 
 
 def side(job: Job, files: Sequence[DataFile]) -> Callable[[], Iterator[Rows]]:

@@ -56,7 +56,7 @@ def verify(
     *,
     since: int | None = None,
     progress: Progress | None = None,
-    evidence: Evidence | None = None,
+    evidence: Sequence[Evidence] = (),
 ) -> ReplayResult:
     """Compare what every live row reads as with what the resolutions say.
 
@@ -89,7 +89,8 @@ def verify(
     progress:
         Called with the number of files done and of files in all.
     evidence:
-        Earlier evidence whose map of a rewrite tells which files were made from which.
+        Earlier evidence, of proofs, whose maps tell which files a rewrite made from which: with *full*, these are
+        compared file by file, and as a whole otherwise.
 
     Returns
     -------
@@ -243,7 +244,7 @@ class _Run:
                 # Rows as old as that cannot be read any more; what changed since a later version still can.
                 continue
             if resolution is not None:
-                return {path: every[path] for path in predicates.changed_leaves(resolution.root, newest.schema.record)}
+                return {path: every[path] for path in predicates.changed_leaves(resolution.roots, newest.schema.record)}
         return {}
 
     def _peek(self, wanted: Mapping[str, AvroType]) -> predicates.Samples:
@@ -387,8 +388,8 @@ class _Run:
         verdict = "differs" if differs else "reader-fault" if excused else "equal"
         self.verdicts.append({"name": name, "version": version, "verdict": verdict})
 
-    def rewrites(self, evidence: Evidence | None) -> None:
-        sources = evidence.sources() if evidence is not None else {}
+    def rewrites(self, evidence: Sequence[Evidence]) -> None:
+        sources = {made: files for one in evidence for made, files in one.sources().items()}
         for found in rewrites.repeat(self.table, self.folds, self.hint, sources):
             self.note(found.mismatches)
             self.full.append(found.to_json())

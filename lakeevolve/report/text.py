@@ -159,7 +159,7 @@ def application_text(done: Application, plan: Plan) -> str:
 def replay_text(result: ReplayResult, uri: str, *, show_values: bool = False) -> str:
     verdict = "equal" if result.ok else "differs"
     lines = [f"replay of {uri}: {verdict}, {counted(result.files, 'file')}, {counted(result.rows, 'row')}"]
-    lines += [f"differs  {mismatch_text(mismatch, show_values=show_values)}" for mismatch in result.mismatches]
+    lines += [f"error    {m.rule} {mismatch_text(m, show_values=show_values)}" for m in result.mismatches]
     lines += [f"warning  REPLAY-READER-FAULT {fault}" for fault in result.reader_faults]
     return "\n".join(lines)
 

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from lakeevolve.rules.rule import Rule
 
+MISMATCH = Rule(
+    "REPLAY-MISMATCH",
+    "error",
+    "A value that reads otherwise than the schemas say",
+    "The table's own reader gives another value, row or null than the raw file holds once it is resolved through every "
+    "version of the schema. Whoever reads the table reads wrong data, and nothing else tells.",
+    "a float that a stale writer appended after the column became a double",
+    "restore the table to the version before, or rewrite the files that are named; then verify again",
+)
 READER_FAULT = Rule(
     "REPLAY-READER-FAULT",
     "warning",
@@ -14,4 +23,4 @@ READER_FAULT = Rule(
     "read the column with another reader until the fault is mended",
 )
 
-RULES = (READER_FAULT,)
+RULES = (MISMATCH, READER_FAULT)

@@ -186,7 +186,7 @@ def test_a_right_rewrite_is_proved_again(rewritten: Any) -> None:
     result = verify(rewritten, full=True)
     assert result.ok
     assert result.evidence.oracle["rewrites"] == [
-        {"version": 2, "sources": 3, "produced": 3, "rows": 18, "verdict": "equal"}
+        {"version": 2, "sources": 3, "produced": 3, "groups": 1, "rows": 18, "verdict": "equal"}
     ]
 
 
@@ -202,7 +202,7 @@ def test_one_value_changed_in_a_file_that_a_rewrite_produced_is_found(
     rewritten.rows["two.v2"] = make.spoil(data, 3, lambda r: r.update({path: {"id": 99, "qty": 0.5}.get(path, "x")}))
     # Raw and read agree, so only the state before the rewrite can tell.
     assert verify(rewritten).ok
-    found = only(verify(rewritten, full=True, evidence=evidence if mapped else None))
+    found = only(verify(rewritten, full=True, evidence=(evidence,) if mapped else ()))
     assert (found.file, found.row, found.path) == ("two.v2", 3, path)
 
 
