@@ -202,15 +202,14 @@ class _Defaults:
 
 def _check_primitive(type_: Primitive, default: Json) -> str | None:
     logical = type_.logical.name if type_.logical else None
-    wrong = f"{json_kind(default)} for {describe(type_)}"
     match type_.name:
         case "null":
-            return None if default is None else wrong
+            return None if default is None else _wrong(type_, default)
         case "boolean":
-            return None if isinstance(default, bool) else wrong
+            return None if isinstance(default, bool) else _wrong(type_, default)
         case "int" | "long":
             if type(default) is not int:
-                return wrong
+                return _wrong(type_, default)
             bits = 31 if type_.name == "int" else 63
             if not -(2**bits) <= default < 2**bits:
                 return f"a number outside the range of {type_.name}"
@@ -220,7 +219,7 @@ def _check_primitive(type_: Primitive, default: Json) -> str | None:
             return None if -(2**63) <= scaled < 2**63 else f"a number outside the range of {logical}"
         case "float" | "double":
             if type(default) not in (int, float):
-                return wrong
+                return _wrong(type_, default)
             try:
                 struct.pack("<f" if type_.name == "float" else "<d", default)
             except (OverflowError, struct.error):
@@ -228,14 +227,18 @@ def _check_primitive(type_: Primitive, default: Json) -> str | None:
             return None if math.isfinite(default) else f"a number outside the range of {type_.name}"
         case "string":
             if not isinstance(default, str):
-                return wrong
+                return _wrong(type_, default)
             return None if logical != "uuid" or _UUID.match(default) else "a text that is no UUID"
         case "bytes":
             if not isinstance(default, str):
-                return wrong
+                return _wrong(type_, default)
             if default and max(default) > "\xff":
                 return "a text with a code point above 255"
             return _check_decimal(type_, default) if logical == "decimal" else None
+
+
+def _wrong(type_: Primitive, default: Json) -> str:
+    return f"{json_kind(default)} for {describe(type_)}"
 
 
 def _check_fixed(type_: Fixed, default: Json) -> str | None:

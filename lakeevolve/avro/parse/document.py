@@ -65,7 +65,7 @@ def _plain(text: str) -> bool:
     """Whether nothing but a number can be wrong with what a text holds: its values need no look of their own."""
     return (
         text.isascii()
-        and "\\u" not in text
+        and ("\\" not in text or "\\u" not in text)
         and len(text) <= MAX_JSON_VALUES  # a value takes a character, and a comma or a bracket
         and _flat(text)
     )
@@ -86,7 +86,9 @@ def _flat(text: str) -> bool:
 
 def may_repeat(text: str, members: int) -> bool:
     """Whether an attribute may be given twice in one object of a text, of which *members* attributes are known."""
-    return text.count('":') != members or " :" in text or "\n:" in text or "\t:" in text or "\r:" in text
+    if " :" in text or text.count('":') != members:
+        return True
+    return any(space in text and f"{space}:" in text for space in "\n\t\r")
 
 
 def repeated(text: str) -> list[str]:

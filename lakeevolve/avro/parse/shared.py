@@ -43,6 +43,8 @@ def known(node: Json) -> AvroType | None:
     """The shared type that a schema's JSON stands for, if it has been met."""
     if type(node) is str:
         return PLAIN.get(node)
+    if type(node) is dict and len(node) != 2:
+        return None
     try:
         found = _types.get(_key(node))
     except TypeError:  # it holds more than texts

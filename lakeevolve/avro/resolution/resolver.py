@@ -29,6 +29,7 @@ from lakeevolve.avro.nodes import (
     Values,
 )
 from lakeevolve.avro.parse import walk
+from lakeevolve.avro.resolution import shared
 from lakeevolve.avro.resolution.logical import fit
 from lakeevolve.errors import ResolutionError
 from lakeevolve.model import path as paths
@@ -51,7 +52,6 @@ from lakeevolve.model.types import (
     describe,
     is_null,
     kind,
-    without_null,
 )
 
 #: Past this many reasons, a named type that fails again and again is reported by its first reason only.
@@ -92,7 +92,8 @@ class Resolver:
         self.fresh = fresh
         self.fills = fills
         #: Paths above one that is declared something of: what stands there is like nothing that stands elsewhere.
-        self.singular = {above for path in (*renames, *fresh, *fills) for above in _above(path)}
+        declared = (*renames, *fresh, *fills)
+        self.singular = {above for path in declared for above in _above(path)} if declared else frozenset()
         self.known: dict[tuple[int, int], _Known] = {}
         #: Pairs in progress, with their depth, and the lowest depth that the pair at hand assumed to resolve.
         self.open: dict[tuple[int, int], int] = {}
@@ -109,6 +110,8 @@ class Resolver:
         return node, tuple(faults)
 
     def node(self, writer: AvroType, reader: AvroType, location: str, path: str, faults: Faults) -> Node:
+        if isinstance(writer, Record) and isinstance(reader, Record):
+            return self.record(writer, reader, location, path, faults)
         if isinstance(writer, NamedRef) or isinstance(reader, NamedRef):
             found = self.definition(writer, of_writer=True), self.definition(reader, of_writer=False)
             if isinstance(found[0], NamedRef) or isinstance(found[1], NamedRef):
@@ -122,7 +125,7 @@ class Resolver:
             case Primitive(), Primitive():
                 if writer.name == reader.name or reader.name in PROMOTIONS.get(writer.name, ()):
                     return self.leaf(writer, reader, location, path, faults)
-            case Record(), Record():
+            case Record(), Record():  # one of them was a reference
                 return self.record(writer, reader, location, path, faults)
             case Array(), Array():
                 below = f"{location}/items", paths.items(path)
@@ -163,7 +166,7 @@ class Resolver:
         return self.fail("TYPE_MISMATCH", location, path, f"the schema does not define {describe(unknown)}", faults)
 
     def check_names(self, writer: NamedType, reader: NamedType, location: str, path: str, faults: Faults) -> None:
-        if not names_match(writer.name, reader.name, reader.aliases):
+        if writer.name != reader.name and not names_match(writer.name, reader.name, reader.aliases):
             self.fail("NAME_MISMATCH", f"{location}/name", path, f"expected: {writer.name}", faults)
 
     # Leaves
@@ -179,6 +182,19 @@ class Resolver:
             message = f"{describe(writer)} cannot be read as {describe(reader)}"
             return self.fail("LOGICAL_TYPE_MISMATCH", location, path, message, faults)
         return Promote(writer, reader, raw=self.ignore)
+
+    def plain(self, writer: AvroType, reader: AvroType) -> Keep | Promote | None:
+        """What :meth:`node` says of two primitive types without logical ones that resolve: most types that differ."""
+        if (
+            type(writer) is not Primitive
+            or type(reader) is not Primitive
+            or writer.logical is not None
+            or reader.logical is not None
+        ):
+            return None
+        if writer.name == reader.name:
+            return Keep(reader)
+        return Promote(writer, reader, raw=self.ignore) if reader.name in PROMOTIONS.get(writer.name, ()) else None
 
     def fixed(self, writer: Fixed, reader: Fixed, location: str, path: str, faults: Faults) -> Node:
         before = len(faults)
@@ -353,7 +369,7 @@ class Resolver:
         parts: list[ReadField | FillField] = []
         keeps = self.keeps
         written = writer.fields
-        same = {} if self.singular or collided else _SAME
+        same = {} if self.singular or collided else shared.SAME
         taken = 0
         for at, (field, source) in enumerate(zip(reader.fields, sources, strict=True)):
             if source is None:
@@ -374,12 +390,13 @@ class Resolver:
             elif type_ is field.type and (not self.singular or isinstance(type_, Primitive)):
                 part = ReadField(field, source, keeps.get(id(type_)) or keeps.setdefault(id(type_), Keep(type_)))
                 parts.append(part)
-                if old is field and _is_small(type_):
-                    _remember(part)
+                if old is field and shared.is_small(type_):
+                    shared.keep(shared.SAME, (id(field), source), part)
                 continue
             else:
-                here = paths.child(path, field.name)
-                node = self.node(type_, field.type, f"{location}/fields/{at}/type", here, faults)
+                node = self.plain(type_, field.type) or self.node(
+                    type_, field.type, f"{location}/fields/{at}/type", paths.child(path, field.name), faults
+                )
             parts.append(ReadField(field, source, node))
         skipped: tuple[int, ...] = ()
         if taken < len(written):
@@ -401,41 +418,23 @@ class Resolver:
     def fill(self, field: Field, location: str, path: str, faults: Faults) -> ReadField | FillField:
         if self.fills and self.fills.get(paths.child(path, field.name)) == "null":
             return FillField(field, None, null=True)
+        known = shared.FILLED.get(id(field))
+        if known is not None:
+            return known
         if not field.has_default:
             here = paths.child(path, field.name)
             node = self.fail("READER_FIELD_MISSING_DEFAULT_VALUE", location, here, field.name, faults)
             return ReadField(field, -1, node)
-        plain = isinstance(without_null(field.type), Primitive)
-        reason = check_default(field.type, field.default, names=None if plain else self.definitions(False))
+        small = shared.is_small(field.type)
+        reason = check_default(field.type, field.default, names=None if small else self.definitions(False))
         if reason is not None:
             here = paths.child(path, field.name)
             node = self.fail("INVALID_DEFAULT", location, here, f"{field.name}: {reason}", faults)
             return ReadField(field, -1, node)
-        return FillField(field, field.default)
-
-
-#: By the identity of a field that writer and reader share, and its index in the writer: how it is read, which is as it
-#: stands. Kept for other resolutions, since versions of one schema share most fields.
-_SAME: Final[dict[tuple[int, int], ReadField]] = {}
-_MOST: Final = 1 << 16
-
-
-def _remember(part: ReadField) -> None:
-    if len(_SAME) >= _MOST:
-        _SAME.clear()
-    _SAME[id(part.field), part.index] = part
-
-
-def _is_small(type_: AvroType) -> bool:
-    """Whether a type holds primitives alone, so that little is kept alive with it."""
-    match type_:
-        case Union():
-            return all(isinstance(branch, Primitive) for branch in type_.branches)
-        case Array():
-            return isinstance(type_.items, Primitive)
-        case Map():
-            return isinstance(type_.values, Primitive)
-    return isinstance(type_, Primitive)
+        filled = FillField(field, field.default)
+        if small:
+            shared.keep(shared.FILLED, id(field), filled)
+        return filled
 
 
 def _named_alike(writer: AvroType, reader: AvroType) -> bool:
