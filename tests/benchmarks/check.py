@@ -16,10 +16,13 @@ import avro.schema
 
 from lakeevolve.avro.parse import parse
 from lakeevolve.avro.resolution import resolve
-from tests.benchmarks import Figure, ratio, side_by_side
+from lakeevolve.model.schema import Schema
+from lakeevolve.rules.modes import check
+from tests.benchmarks import Figure, ratio, seconds, side_by_side
 
 REPEATS = 5
 _TYPES = ("string", "long", "int", "double", "boolean", "bytes", ["null", "string"], ["null", "long"])
+_DEFAULTS = ("", 0, 0, 0.0, False, "", None, None)
 
 
 def pair(fields: int, mark: str = "") -> tuple[str, str]:
@@ -30,31 +33,19 @@ def pair(fields: int, mark: str = "") -> tuple[str, str]:
     return _text(old), _text(new)
 
 
-def _text(fields: list[dict[str, Any]]) -> str:
-    return json.dumps({"type": "record", "name": "Order", "namespace": "shop", "fields": fields})
-
-
-def _ours(pairs: Sequence[tuple[str, str]]) -> None:
-    for old, new in pairs:
-        assert resolve(parse(old), parse(new)).compatible
-
-
-def _theirs(pairs: Sequence[tuple[str, str]]) -> None:
-    for old, new in pairs:
-        checker = avro.compatibility.ReaderWriterCompatibilityChecker()
-        found = checker.get_compatibility(reader=avro.schema.parse(new), writer=avro.schema.parse(old))
-        assert found.compatibility is avro.compatibility.SchemaCompatibilityType.compatible
-
-
-def _never_twice(
-    work: Callable[[list[tuple[str, str]]], None], fields: int, count: int, mark: str
-) -> Callable[[], None]:
-    """A call that gets other pairs each time."""
-    turns = iter([[pair(fields, f"{mark}{turn}_{at}_") for at in range(count)] for turn in range(REPEATS + 1)])
-    return lambda: work(next(turns))
+def versions(count: int, mark: str = "") -> list[str]:
+    """A subject's versions, each with one field more than the one before, the first with ten."""
+    fields: list[dict[str, Any]] = [
+        {"name": f"{mark}field_{at}", "type": _TYPES[at % 8], "default": _DEFAULTS[at % 8]} for at in range(count + 9)
+    ]
+    return [_text(fields[:length]) for length in range(10, count + 10)]
 
 
 def measure() -> list[Figure]:
+    return [*_transitive(), *_pairs(), *_linear()]
+
+
+def _pairs() -> list[Figure]:
     figures = []
     for fields, count, target in ((10, 200, 3.0), (1000, 2, 16.0)):
         known = [pair(fields)] * count
@@ -64,7 +55,69 @@ def measure() -> list[Figure]:
         ):
             times = side_by_side({"ours": ours, "theirs": theirs}, repeats=REPEATS)
             name = f"parse and check a pair of {fields:,} fields, {kind}"
-            figures.append(
-                ratio(name, times["ours"].median / count, times["theirs"].median / count, "x avro", at_least=target)
-            )
+            one = {side: each.median / count for side, each in times.items()}
+            figures.append(ratio(name, one["ours"], one["theirs"], "x avro", at_least=target))
     return figures
+
+
+def _transitive() -> list[Figure]:
+    """200 versions, of 10 to 209 fields, are asked whether the last can read all others."""
+    subjects = [[parse(text) for text in versions(200, f"s{turn}_")] for turn in range(REPEATS + 1)]
+    turns = iter(subjects)
+    again = subjects[-1]
+    theirs = [avro.schema.parse(text) for text in versions(200)]
+    times = side_by_side(
+        {
+            "first": lambda: _check_all(next(turns)),
+            "again": lambda: _check_all(again),
+            "theirs": lambda: [_assert_compatible(theirs[-1], old) for old in theirs[:-1]],
+        },
+        repeats=REPEATS,
+    )
+    beside = f"avro {seconds(times['theirs'].median)}"
+    return [
+        Figure("200 versions, transitive, first time", times["first"].median, "CPU s", at_most=0.1, detail=beside),
+        Figure("200 versions, transitive, again", times["again"].median, "CPU s", at_most=0.1, detail=beside),
+    ]
+
+
+def _linear() -> list[Figure]:
+    """Ten times the fields take ten times as long, and no more."""
+    small, large = ([pair(fields, "l")] for fields in (1_000, 10_000))
+    times = side_by_side(
+        {"small": lambda: [_ours(small) for _ in range(10)], "large": lambda: _ours(large)}, repeats=REPEATS
+    )
+    detail = f"{seconds(times['small'].median / 10)} and {seconds(times['large'].median)}"
+    measured = times["large"].median / times["small"].median
+    return [Figure("per field, of 10,000 beside 1,000", measured, "x", at_most=1.5, detail=detail)]
+
+
+def _text(fields: list[dict[str, Any]]) -> str:
+    return json.dumps({"type": "record", "name": "Order", "namespace": "shop", "fields": fields})
+
+
+def _check_all(subject: Sequence[Schema]) -> None:
+    assert check(subject[-1], subject[:-1], "BACKWARD_TRANSITIVE").compatible
+
+
+def _ours(pairs: Sequence[tuple[str, str]]) -> None:
+    for old, new in pairs:
+        assert resolve(parse(old), parse(new)).compatible
+
+
+def _theirs(pairs: Sequence[tuple[str, str]]) -> None:
+    for old, new in pairs:
+        _assert_compatible(avro.schema.parse(new), avro.schema.parse(old))
+
+
+def _assert_compatible(reader: Any, writer: Any) -> None:
+    found = avro.compatibility.ReaderWriterCompatibilityChecker().get_compatibility(reader=reader, writer=writer)
+    assert found.compatibility is avro.compatibility.SchemaCompatibilityType.compatible
+
+
+def _never_twice(
+    work: Callable[[list[tuple[str, str]]], None], fields: int, count: int, mark: str
+) -> Callable[[], None]:
+    """A call that gets other pairs each time."""
+    turns = iter([[pair(fields, f"{mark}{turn}_{at}_") for at in range(count)] for turn in range(REPEATS + 1)])
+    return lambda: work(next(turns))
