@@ -26,6 +26,19 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+_Text = TypeVar("_Text", str, str | None)
+
+
+def _shown(text: _Text) -> _Text:
+    """The text without credentials. Most texts can hold none, and then nothing is loaded for them."""
+    if text is None or ("://" not in text and "?" not in text):
+        return text
+    from lakeevolve.redaction import redact
+
+    return redact(text)
+
 
 class LakeEvolveError(Exception):
     """Base of every error raised on purpose.
@@ -43,6 +56,8 @@ class LakeEvolveError(Exception):
     exit_code = 2
 
     def __init__(self, what: str, *, where: str | None = None, hint: str | None = None) -> None:
+        # Whoever raises need not think of what a URI or a library's text may hold.
+        what, where, hint = _shown(what), _shown(where), _shown(hint)
         super().__init__(what)
         self.what = what
         self.where = where

@@ -19,6 +19,7 @@ PACKAGE = ROOT / "lakeevolve"
 #: From the lowest room to the highest: a module imports from its own room and from those before it.
 ORDER = (
     "_version",
+    "redaction",
     "errors",
     "engines",
     "model",

@@ -9,7 +9,6 @@ import dataclasses
 import json
 import os
 import platform
-import re
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -246,17 +245,3 @@ def installed(distribution: str) -> str | None:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
         return None
-
-
-def public_uri(uri: str) -> str:
-    """A URI without user, password and query, where cloud stores take keys and signatures.
-
-    >>> public_uri("s3://key:secret@bucket/orders?sig=abc")
-    's3://bucket/orders'
-    >>> public_uri("iceberg:prod/shop.orders")
-    'iceberg:prod/shop.orders'
-    """
-    match = re.match(r"(.*?[a-zA-Z][a-zA-Z0-9+.-]*://)([^/?#]*)([^?#]*)", uri)
-    if match is None:
-        return uri
-    return match.group(1) + match.group(2).rpartition("@")[2] + match.group(3)

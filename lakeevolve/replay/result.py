@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from lakeevolve.errors import ReplayMismatch
+from lakeevolve.redaction import public_uri
 from lakeevolve.replay.compare import Hidden, Mismatch
 from lakeevolve.replay.evidence import (
     DIGEST,
@@ -14,7 +15,6 @@ from lakeevolve.replay.evidence import (
     FileEvidence,
     environment,
     installed,
-    public_uri,
     version_record,
 )
 from lakeevolve.replay.faults import ReaderFault

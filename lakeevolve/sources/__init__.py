@@ -15,6 +15,7 @@ from typing import Any, Final
 from lakeevolve.avro.parse import parse
 from lakeevolve.errors import SourceError, SourceNotFound, UnknownScheme
 from lakeevolve.model.schema import Schema
+from lakeevolve.redaction import without_secrets
 
 #: Scheme -> dotted name of the function that reads it. Lazy, so that a schema file never loads a table library, and
 #: so that rooms above this one can be named here without being imported.
@@ -75,7 +76,7 @@ def load(source: Any, *, lenient: bool = False) -> Schema:
     if scheme not in SCHEMES:
         raise UnknownScheme(
             f"no kind of source is called {scheme!r}",
-            where=_without_secret(text),
+            where=text,
             hint="known kinds: " + ", ".join(SCHEMES) + ", or the path of an .avsc file",
         )
     module, _, name = SCHEMES[scheme].partition(":")
@@ -88,13 +89,11 @@ def _read_file(path: str, *, lenient: bool = False) -> Schema:
     try:
         text = file.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
-        raise SourceNotFound("there is no such file", where=path, hint="check the path") from error
+        raise SourceNotFound("there is no such file", where=path, hint="check the path") from without_secrets(error)
     except UnicodeDecodeError as error:
-        raise SourceError("the file is not UTF-8 text", where=path, hint="a schema file is Avro JSON") from error
+        raise SourceError(
+            "the file is not UTF-8 text", where=path, hint="a schema file is Avro JSON"
+        ) from without_secrets(error)
     except OSError as error:
-        raise SourceError(f"the file cannot be read: {error.strerror}", where=path) from error
+        raise SourceError(f"the file cannot be read: {error.strerror}", where=path) from without_secrets(error)
     return parse(text, source_name=path, lenient=lenient)
-
-
-def _without_secret(uri: str) -> str:
-    return re.sub(r"//[^/@]*@", "//***@", uri).partition("?")[0]

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from lakeevolve.errors import ReplayMismatch, SourceError, SourceNotFound
-from lakeevolve.replay.evidence import Evidence, load, public_uri
+from lakeevolve.redaction import public_uri
+from lakeevolve.replay.evidence import Evidence, load
 from lakeevolve.replay.verify import verify
 
 FIELDS = {

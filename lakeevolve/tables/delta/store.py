@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote, urlparse
@@ -19,6 +19,7 @@ from lakeevolve.errors import (
     TableNotFound,
     UnsupportedTable,
 )
+from lakeevolve.redaction import public_uri, without_secrets
 
 if TYPE_CHECKING:
     import pyarrow.fs as pa_fs
@@ -33,15 +34,18 @@ _MISSING: Final = ("No files in log segment", "not a Delta table", "Not a Delta 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A table's place. ``path`` is a local path or the URL of an object store, ``version`` what ``@vN`` asked for."""
+    """A table's place. ``path`` is a local path or the URL of an object store, ``version`` what ``@vN`` asked for.
 
-    path: str
+    Both ``path`` and ``options`` may hold credentials; ``uri`` holds none.
+    """
+
+    path: str = field(repr=False)
     version: int | None
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)
 
     @property
     def uri(self) -> str:
-        return f"delta:{self.path}" + ("" if self.version is None else f"@v{self.version}")
+        return f"delta:{public_uri(self.path)}" + ("" if self.version is None else f"@v{self.version}")
 
     @property
     def local(self) -> Path | None:
@@ -109,20 +113,20 @@ def guard(where: str, doing: str = "the table cannot be opened") -> Iterator[Non
     except TableNotFoundError as error:
         raise TableNotFound(
             "there is no Delta table", where=where, hint="check the path, and that it holds a _delta_log folder"
-        ) from error
+        ) from without_secrets(error)
     except CommitFailedError as error:
         raise CommitConflict(
             "another writer committed to the table first; nothing was changed",
             where=where,
             hint="plan again, or apply again: the table is as the other writer left it",
-        ) from error
+        ) from without_secrets(error)
     except (DeltaError, DeltaProtocolError, OSError, ValueError) as error:
-        raise _translated(error, where, doing) from error
+        raise _translated(error, where, doing) from without_secrets(error)
     except Exception as error:
         # Scans report through the Arrow C interface, as a bare Exception.
         if type(error) is not Exception:
             raise
-        raise _translated(error, where, doing) from error
+        raise _translated(error, where, doing) from without_secrets(error)
 
 
 def _translated(error: Exception, where: str, doing: str) -> SourceError | TableError:

@@ -9,7 +9,7 @@ import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,8 +19,16 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table as IcebergTable
 from sqlalchemy.exc import SQLAlchemyError
 
-from lakeevolve.errors import CatalogUnavailable, CommitConflict, LakeEvolveError, TableError, TableNotFound
+from lakeevolve.errors import (
+    CatalogUnavailable,
+    CommitConflict,
+    ConfigError,
+    LakeEvolveError,
+    TableError,
+    TableNotFound,
+)
 from lakeevolve.errors import UnsupportedTable as Unsupported
+from lakeevolve.redaction import public_uri, without_secrets
 
 #: The file that makes a folder an embedded catalog.
 CATALOG_FILE: Final = "catalog.db"
@@ -32,10 +40,11 @@ _FORM = "iceberg:CATALOG/namespace.table[@SNAPSHOT]"
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A table's URI taken apart. ``catalog`` is a folder's path or a name in pyiceberg's configuration."""
+    """A table's URI, without credentials, taken apart. ``catalog`` is a folder's path or a name in pyiceberg's
+    configuration."""
 
     uri: str
-    catalog: str
+    catalog: str = field(repr=False)
     identifier: tuple[str, ...]
     snapshot: int | None
 
@@ -52,6 +61,12 @@ class Location:
 def parse_uri(uri: str) -> Location:
     """Take ``iceberg:CATALOG/ns.table[@SNAPSHOT]`` apart."""
     rest = uri.removeprefix("iceberg:")
+    if "?" in rest:
+        raise ConfigError(
+            "an Iceberg table's URI takes no options",
+            where=uri,
+            hint="credentials and options go into .pyiceberg.yaml, PYICEBERG_CATALOG__* or the options of the call",
+        )
     pinned = _SNAPSHOT.search(rest)
     if pinned:
         rest = rest[: pinned.start()]
@@ -59,7 +74,7 @@ def parse_uri(uri: str) -> Location:
     identifier = tuple(table.split("."))
     if not (slash and catalog and len(identifier) > 1 and all(identifier)):
         raise TableNotFound("the URI does not name an Iceberg table", where=uri, hint=f"write {_FORM}")
-    return Location(uri, catalog, identifier, int(pinned.group(1)) if pinned else None)
+    return Location(public_uri(uri), catalog, identifier, int(pinned.group(1)) if pinned else None)
 
 
 def open_catalog(location: Location, options: Mapping[str, Any], *, create: bool = False) -> Catalog:
@@ -93,7 +108,7 @@ def _configured(location: Location, options: Mapping[str, Any]) -> Catalog:
             f"the catalog {location.catalog!r} cannot be opened ({type(error).__name__})",
             where=location.uri,
             hint=f"configure it in .pyiceberg.yaml or PYICEBERG_CATALOG__*, or name a folder: {_FORM}",
-        ) from error
+        ) from without_secrets(error)
 
 
 def _only_name(file: Path) -> str:
@@ -153,44 +168,46 @@ def translated(where: str, *, data: bool = False) -> Iterator[None]:
     except LakeEvolveError:
         raise
     except _MISSING as error:
-        raise TableNotFound("no such table in the catalog", where=where, hint="check the namespace and name") from error
+        raise TableNotFound(
+            "no such table in the catalog", where=where, hint="check the namespace and name"
+        ) from without_secrets(error)
     except (theirs.CommitFailedException, theirs.ValidationException) as error:
         raise CommitConflict(
             "another writer committed first; nothing of this commit landed", where=where, hint="plan again and retry"
-        ) from error
+        ) from without_secrets(error)
     except _UNREACHABLE as error:
         raise CatalogUnavailable(
             f"the catalog or the store did not answer ({type(error).__name__})",
             where=where,
             hint="check the connection, the credentials and that the catalog's extra of pyiceberg is installed",
-        ) from error
+        ) from without_secrets(error)
     except FileNotFoundError as error:
         raise TableError(
             "a file that the table's metadata names is missing",
             where=where,
             hint="it was deleted behind the table's back: restore it, or roll the table back",
-        ) from error
+        ) from without_secrets(error)
     except OSError as error:
         raise CatalogUnavailable(
             f"the store did not answer ({type(error).__name__})",
             where=where,
             hint="check the store and its credentials",
-        ) from error
+        ) from without_secrets(error)
     except _UNREADABLE as error:
         if data:
             raise TableError(
                 f"a data file cannot be read as the table's schema says ({type(error).__name__})",
                 where=where,
                 hint="it is damaged, or a writer with an outdated schema added it: rewrite it or take it out",
-            ) from error
+            ) from without_secrets(error)
         raise Unsupported(
             f"pyiceberg cannot handle this table ({type(error).__name__})",
             where=where,
             hint="the metadata or a data file uses what it does not know, or contradicts the schema",
-        ) from error
+        ) from without_secrets(error)
     except Exception as error:
         raise TableError(
             f"pyiceberg failed ({type(error).__module__}.{type(error).__name__})",
             where=where,
             hint="run again with --debug for the traceback",
-        ) from error
+        ) from without_secrets(error)
