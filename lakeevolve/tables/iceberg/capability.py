@@ -314,8 +314,11 @@ class _Rules:
             return _refuse(reason)
         readers = ["queries have to expect the new type"]
         if self.facts.mapping is not None:
-            # The name stays with the old column, so that earlier snapshots still read.
-            readers.append("files without field ids that are added later read NULL here until the name mapping changes")
+            # The name goes to the new column, so that files without ids which are added later are read right.
+            readers.append(
+                "readers of earlier snapshots no longer find this column in files without field ids: the name mapping "
+                "leads to the new one"
+            )
         return Capability(
             "rewrite",
             "new column and rewrite files",

@@ -17,6 +17,7 @@ from lakeevolve.tables import marker
 from lakeevolve.tables.base import MarkerEntry, Version
 from lakeevolve.tables.iceberg.catalog import translated
 from lakeevolve.tables.iceberg.history import Began
+from lakeevolve.tables.iceberg.mapping import NAMES
 from lakeevolve.tables.iceberg.stage import StagedEvolution
 
 #: How often a commit is tried whose requirements still hold: the catalog's own swap lost a race with an append.
@@ -55,7 +56,10 @@ def commit(
     for attempt in range(1, ATTEMPTS + 1):
         _refuse_moved(table, staged, where)
         wanted = _entries(entries, staged, table, versions, began, where)
-        updates = (*staged.updates, SetPropertiesUpdate(updates=marker.to_properties(wanted)))
+        properties = marker.to_properties(wanted)
+        if staged.names is not None:
+            properties[f"{NAMES}{wanted[-1].number - 1}"] = staged.names
+        updates = (*staged.updates, SetPropertiesUpdate(updates=properties))
         failure = _try(catalog, table, updates, staged, where)
         if failure is None:
             _settle(table, wanted, where)

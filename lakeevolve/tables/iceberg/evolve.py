@@ -62,12 +62,14 @@ class Edits:
 @dataclass(slots=True)
 class Evolved:
     """``added`` and ``replaced`` are the paths (in the target) of columns that got an id of their own: new fields, and
-    fields whose new type the spec does not allow in place. ``required`` are those that became required."""
+    fields whose new type the spec does not allow in place. ``required`` are those that became required. ``moved`` tells
+    the old id of each replaced column by its new one."""
 
     schema: IcebergSchema
     added: set[str] = field(default_factory=set)
     replaced: set[str] = field(default_factory=set)
     required: set[str] = field(default_factory=set)
+    moved: dict[int, int] = field(default_factory=dict)
 
 
 class _Replaced(Exception):
@@ -171,6 +173,7 @@ class _Evolution:
             made = iceberg_field(name, wanted, path, self.fresh, self.format_version, optional=not required, doc=doc)
             if made.required:
                 self.found.required.add(path)
+            self.found.moved[made.field_id] = column.field_id
             return made
         return NestedField(
             column.field_id,

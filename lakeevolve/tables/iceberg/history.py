@@ -7,7 +7,7 @@ one schema served several versions, the order of snapshots decides.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -20,6 +20,7 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table.delete_file_index import DeleteFileIndex
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.name_mapping import NameMapping
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import IdentityTransform
 
@@ -31,6 +32,7 @@ from lakeevolve.tables import marker
 from lakeevolve.tables.base import DataFile, Fill, MarkerEntry, Version
 from lakeevolve.tables.iceberg.catalog import translated
 from lakeevolve.tables.iceberg.derive import Derivation, Known, known_columns
+from lakeevolve.tables.iceberg.mapping import mapping_for
 from lakeevolve.tables.iceberg.raw import Handle, footer_ids, foreign_columns
 from lakeevolve.tables.iceberg.shape import leaf_arrow
 
@@ -299,7 +301,6 @@ def _identity_values(metadata: TableMetadata, file: TheirFile) -> dict[int, Any]
 def data_files(entries: Entries, history: History, metadata: TableMetadata, io: FileIO) -> tuple[DataFile, ...]:
     """The files with the version that each was written for."""
     order = _Order(metadata)
-    mapping = metadata.name_mapping()
     snapshots = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     found = []
     for entry, handle in entries.files:
@@ -318,7 +319,7 @@ def data_files(entries: Entries, history: History, metadata: TableMetadata, io: 
             version = _of_schema(history.versions, begun, snapshot.schema_id)
         else:
             inferred = True
-            version = _of_footer(begun, metadata, footer_ids(io, theirs.file_path, mapping))
+            version = _of_footer(begun, metadata, lambda names, path=theirs.file_path: footer_ids(io, path, names))
         found.append(
             DataFile(
                 path=theirs.file_path,
@@ -345,12 +346,15 @@ def _of_schema(versions: Sequence[Version], begun: Sequence[Version], schema_id:
     return older[-1] if older else versions[0]
 
 
-def _of_footer(begun: Sequence[Version], metadata: TableMetadata, footer: Mapping[int, Any]) -> Version:
+def _of_footer(
+    begun: Sequence[Version], metadata: TableMetadata, ids: Callable[[NameMapping | None], Mapping[int, pa.DataType]]
+) -> Version:
     """The newest version whose columns a file has exactly; else the newest that has all of the file's columns."""
     best = begun[-1]
+    footers = {version.number: ids(mapping_for(metadata, version.number)) for version in begun}
     for exact in (False, True):
         for version in begun:
-            schema = schema_of(metadata, version.schema_id)
+            schema, footer = schema_of(metadata, version.schema_id), footers[version.number]
             ids = set(schema.field_ids)
             owned = set(footer) == ids if exact else set(footer) <= ids
             if owned and all(_same_leaf(schema, number, held) for number, held in footer.items()):

@@ -67,6 +67,8 @@ class StagedEvolution:
     updates: tuple[TableUpdate, ...]
     files: tuple[StagedFile, ...] = ()
     written: list[str] = field(default_factory=list)
+    #: The name mapping so far, where columns took their names to another id.
+    names: str | None = None
     tasks: Tasks = field(default_factory=Tasks)
 
     @property
@@ -221,6 +223,7 @@ class _Staging:
             updates=updates,
             files=kept,
             written=self.written,
+            names=self.base.properties.get(TableProperties.DEFAULT_NAME_MAPPING) if evolved.moved else None,
         )
 
     def _replace(self, metadata: TableMetadata, files: Sequence[StagedFile]) -> tuple[TableUpdate, ...]:
@@ -259,7 +262,7 @@ class _Staging:
         mapping = self.base.name_mapping()
         if mapping is None or not changed:
             return changed
-        text = mapped(mapping, evolved.schema).model_dump_json()
+        text = mapped(mapping, evolved.schema, evolved.moved).model_dump_json()
         return (*changed, SetPropertiesUpdate(updates={TableProperties.DEFAULT_NAME_MAPPING: text}))
 
     def _rewrite(self, source: DataFile, schema: IcebergSchema) -> StagedFile | None:

@@ -42,6 +42,7 @@ from lakeevolve.tables.iceberg.history import (
     read_history,
     schema_of,
 )
+from lakeevolve.tables.iceberg.mapping import mapping_for, with_mapping_for
 from lakeevolve.tables.iceberg.raw import foreign_columns, read_raw
 from lakeevolve.tables.iceberg.reading import Tasks, read_table
 from lakeevolve.tables.iceberg.rewrite import files_to_rewrite
@@ -186,7 +187,7 @@ class IcebergHandle:
             schema_of(metadata, version.schema_id),
             version.schema,
             self._foreign(hint),
-            metadata.name_mapping(),
+            mapping_for(metadata, version.number),
         )
 
     def read(
@@ -201,6 +202,7 @@ class IcebergHandle:
         if pinned is not None:
             # pyiceberg binds a filter to the current schema, whatever snapshot is read.
             metadata = metadata.model_copy(update={"current_schema_id": schema.schema_id})
+            metadata = with_mapping_for(metadata, newest.number)
         return read_table(
             metadata,
             self._table.io,
