@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from pyiceberg.table.name_mapping import MappedField
-from pyiceberg.types import DecimalType, IcebergType, NestedField, StructType
+from pyiceberg.types import IcebergType, NestedField, StructType
 
 from lakeevolve.avro.resolution import resolve
 from lakeevolve.errors import LakeEvolveError, UnsupportedTable
@@ -292,8 +292,12 @@ class _Rules:
         if reason is not None:
             return _refuse(reason)
         old, new = without_null(change.old), without_null(change.new)
-        if isinstance(old, _LEAF) and isinstance(new, _LEAF) and _wider_decimal(self._leaf(old), self._leaf(new)):
-            return Capability("metadata", "promote column", "a decimal of the same scale may have more digits")
+        if _digits(old) and _digits(new) and _digits(old) != _digits(new):
+            return _refuse(
+                f"Avro reads a decimal only as one of the same precision and scale, so {describe(change.old)} cannot "
+                f"become {describe(change.new)}, though Iceberg could hold it; keep the digits, add a field of another "
+                "name, or start a new table"
+            )
         found = resolve(_holding(change.old), _holding(change.new))
         hard = [each for each in found.incompatibilities if not each.value_level]
         if hard:
@@ -454,8 +458,10 @@ def _branch_name(union: Union, at: int | None) -> str:
     return branch_names(union)[at] if at is not None else ""
 
 
-def _wider_decimal(old: IcebergType, new: IcebergType) -> bool:
-    return isinstance(old, DecimalType) and old != new and promotable(old, new)
+def _digits(type_: AvroType) -> tuple[int | None, int | None] | None:
+    """Precision and scale of a decimal; None for every other type."""
+    logical = type_.logical if isinstance(type_, (Primitive, Fixed)) else None
+    return (logical.precision, logical.scale or 0) if logical is not None and logical.name == "decimal" else None
 
 
 def _holding(type_: AvroType) -> Schema:

@@ -161,7 +161,12 @@ def _entries(
             origin={"snapshot": begun.snapshot, "schema_id": schema_id, "sequence": begun.sequence},
             fresh=version.fresh if version is not None else entry.fresh,
         )
-    found[newest.number] = replace(newest, origin=staged.origin(table.metadata))
+    origin = staged.origin(table.metadata)
+    if newest.number in versions:
+        # A version that the table has is recorded: it began when it began.
+        begun = began.get(newest.number, Began(None, None))
+        origin |= {"snapshot": begun.snapshot, "sequence": begun.sequence}
+    found[newest.number] = replace(newest, origin=origin)
     return tuple(found[number] for number in sorted(found))
 
 

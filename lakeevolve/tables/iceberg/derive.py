@@ -26,6 +26,7 @@ from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import (
     NO_DEFAULT,
     NULL,
+    PROMOTIONS,
     Array,
     AvroType,
     Enum,
@@ -36,6 +37,9 @@ from lakeevolve.model.types import (
     Record,
     Union,
     branch_names,
+    is_null,
+    kind,
+    short_name,
     without_null,
 )
 from lakeevolve.tables.iceberg.types import avro_leaf, below, by_name, children, leaf_type, nullable
@@ -238,24 +242,47 @@ class Derivation:
         return known.field.type if known is not None else like
 
     def _union(self, struct: StructType, like: Union, path: str, new_path: str, name: str) -> Union | None:
-        """A real union whose branches are the struct's columns, or None where they are not."""
-        names = dict(zip(like.values, branch_names(like), strict=True))
-        present = {column.name for column in struct.fields}
-        if not present or not present <= set(names.values()) or any(column.required for column in struct.fields):
+        """A real union whose branches are the struct's columns, or None where they are not.
+
+        Each column has to hold a branch of *like*, under its name or an alias of it, or a branch that goes by its own
+        name (what *like* promotes, or lacks); and one at least has to be of *like*.
+        """
+        records = dict(self._records)
+        found = [self._branch(column, like, path, new_path, name) for column in struct.fields]
+        branches = [each for each in found if each is not None]
+        if len(branches) == len(found) and any(place < len(like.values) for place, _ in branches):
+            made: list[AvroType] = [type_ for _, type_ in sorted(branches, key=lambda each: each[0])]
+            if like.nullable:
+                null = next(at for at, branch in enumerate(like.branches) if is_null(branch))
+                made.insert(min(null, len(made)), NULL)
+            union = Union(tuple(made))
+            if not union.optional and set(branch_names(union)) == {column.name for column in struct.fields}:
+                return union
+        self._records.clear()
+        self._records.update(records)
+        return None
+
+    def _branch(
+        self, column: NestedField, like: Union, path: str, new_path: str, name: str
+    ) -> tuple[int, AvroType] | None:
+        """The branch that a column is, and its place among those of *like*; None where it is none."""
+        if column.required:
             return None
-        branches: list[AvroType] = []
-        for branch in like.branches:
-            called = names.get(branch)
-            column = by_name(struct, called) if called is not None else None
-            if called is None:
-                branches.append(branch)
-            elif column is not None:
-                here, there = paths.branch(path, called), paths.branch(new_path, called)
-                branches.append(self._plain(column.field_type, without_null(branch), here, there, f"{name}_{called}"))
-        made = Union(tuple(branches))
-        if made.optional or set(branch_names(made)) != present:
+        names = branch_names(like)
+        here = paths.branch(path, column.name)
+        for at, (called, branch) in enumerate(zip(names, like.values, strict=True)):
+            alias = next((each for each in getattr(branch, "aliases", ()) if short_name(each) == column.name), None)
+            if called == column.name or (alias is not None and column.name not in names):
+                there = paths.branch(new_path, called)
+                made = self._plain(column.field_type, without_null(branch), here, there, f"{name}_{called}")
+                if called != column.name and alias is not None and isinstance(made, (Record, Enum, Fixed)):
+                    made = replace(made, name=alias, aliases=())
+                return at, made
+        own = self._plain(column.field_type, None, here, paths.branch(new_path, column.name), column.name)
+        if (own.name if isinstance(own, (Record, Fixed)) else kind(own)) != column.name:
             return None
-        return made
+        wider = PROMOTIONS.get(kind(own), frozenset())
+        return next((at for at, each in enumerate(like.values) if kind(each) in wider), len(names)), own
 
 
 def _holds(column: PrimitiveType, like: AvroType | None) -> bool:

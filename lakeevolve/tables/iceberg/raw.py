@@ -24,6 +24,7 @@ from lakeevolve.errors import TableError, UnsupportedTable
 from lakeevolve.model import path as paths
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import AvroType
+from lakeevolve.tables.base import Stored
 from lakeevolve.tables.batches import batch_rows
 from lakeevolve.tables.iceberg.catalog import translated
 from lakeevolve.tables.iceberg.shape import Reading, field_id, has_ids, with_ids
@@ -89,6 +90,28 @@ def read_raw(
             made = pa.RecordBatch.from_arrays(arrays, names=names)
             yield _without(made, start, deleted)
             start += len(batch)
+
+
+def live_rows(handle: Handle) -> int | None:
+    """How many rows the metadata counts once deletes are taken off; None where two deletes may name one row."""
+    # Two position delete files may name one row; a deletion vector names each once, and counts them.
+    if handle.equality or any(each.file_format != FileFormat.PUFFIN for each in handle.deletes):
+        return None
+    return int(handle.file.record_count - sum(each.record_count for each in handle.deletes))
+
+
+def stored(io: FileIO, path: str) -> Stored:
+    """What lies where the metadata lists a file; see :class:`lakeevolve.tables.base.Stored`."""
+    with translated(path, data=True):
+        try:
+            size = len(io.new_input(path))
+        except FileNotFoundError:
+            return Stored(None, None)
+    try:
+        with opened(io, path) as parquet:
+            return Stored(size, parquet.metadata.num_rows)
+    except TableError:
+        return Stored(size, None)
 
 
 def opened_batches(

@@ -26,6 +26,7 @@ from lakeevolve.tables.base import (
     Route,
     Staged,
     State,
+    Stored,
     Version,
 )
 from lakeevolve.tables.iceberg.capability import capability
@@ -43,7 +44,7 @@ from lakeevolve.tables.iceberg.history import (
     schema_of,
 )
 from lakeevolve.tables.iceberg.mapping import mapping_for, with_mapping_for
-from lakeevolve.tables.iceberg.raw import foreign_columns, read_raw
+from lakeevolve.tables.iceberg.raw import foreign_columns, live_rows, read_raw, stored
 from lakeevolve.tables.iceberg.reading import Tasks, read_table
 from lakeevolve.tables.iceberg.rewrite import files_to_rewrite
 from lakeevolve.tables.iceberg.snapshot import REWRITE
@@ -177,6 +178,12 @@ class IcebergHandle:
                 wrote = snapshot.summary is not None and snapshot.summary.additional_properties.get(REWRITE) is not None
                 return (began.snapshot, snapshot.snapshot_id) if wrote else None
         return None
+
+    def live(self, file: DataFile) -> int | None:
+        return live_rows(file.handle)
+
+    def stored(self, file: DataFile) -> Stored:
+        return stored(self._table.io, file.path)
 
     def raw(self, file: DataFile, hint: Schema | None = None) -> Iterator[pa.RecordBatch]:
         metadata = self._table.metadata

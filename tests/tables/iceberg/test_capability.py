@@ -80,7 +80,7 @@ TYPES: list[tuple[Any, Any, str, str | None]] = [
     ("long", "int", "refuse", None),
     ("double", "float", "refuse", None),
     ("int", "string", "refuse", None),
-    (decimal(9, 2), decimal(12, 2), "metadata", None),
+    (decimal(9, 2), decimal(12, 2), "refuse", None),
     (decimal(12, 2), decimal(9, 2), "refuse", None),
     (decimal(9, 2), decimal(12, 4), "refuse", None),
     (logical("long", "timestamp-millis"), logical("long", "timestamp-micros"), "metadata", None),
