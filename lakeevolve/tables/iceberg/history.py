@@ -7,7 +7,7 @@ one schema served several versions, the order of snapshots decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -20,7 +20,6 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table.delete_file_index import DeleteFileIndex
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.name_mapping import NameMapping
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import IdentityTransform
 
@@ -319,7 +318,7 @@ def data_files(entries: Entries, history: History, metadata: TableMetadata, io: 
             version = _of_schema(history.versions, begun, snapshot.schema_id)
         else:
             inferred = True
-            version = _of_footer(begun, metadata, lambda names, path=theirs.file_path: footer_ids(io, path, names))
+            version = _of_footer(begun, metadata, io, theirs.file_path)
         found.append(
             DataFile(
                 path=theirs.file_path,
@@ -346,12 +345,10 @@ def _of_schema(versions: Sequence[Version], begun: Sequence[Version], schema_id:
     return older[-1] if older else versions[0]
 
 
-def _of_footer(
-    begun: Sequence[Version], metadata: TableMetadata, ids: Callable[[NameMapping | None], Mapping[int, pa.DataType]]
-) -> Version:
+def _of_footer(begun: Sequence[Version], metadata: TableMetadata, io: FileIO, path: str) -> Version:
     """The newest version whose columns a file has exactly; else the newest that has all of the file's columns."""
     best = begun[-1]
-    footers = {version.number: ids(mapping_for(metadata, version.number)) for version in begun}
+    footers = {each.number: footer_ids(io, path, mapping_for(metadata, each.number)) for each in begun}
     for exact in (False, True):
         for version in begun:
             schema, footer = schema_of(metadata, version.schema_id), footers[version.number]
