@@ -32,7 +32,7 @@ from lakeevolve.tables.base import DataFile, Fill, MarkerEntry, Version
 from lakeevolve.tables.iceberg.catalog import translated
 from lakeevolve.tables.iceberg.derive import Derivation, Known, known_columns
 from lakeevolve.tables.iceberg.mapping import mapping_for
-from lakeevolve.tables.iceberg.raw import Handle, footer_ids, foreign_columns
+from lakeevolve.tables.iceberg.raw import Handle, column_ids, footer, foreign_columns
 from lakeevolve.tables.iceberg.shape import leaf_arrow
 
 
@@ -120,6 +120,7 @@ def _recorded(entry: MarkerEntry, metadata: TableMetadata) -> Version:
         commit=snapshot,
         schema_id=entry.origin.get("schema_id"),
         at=datetime.fromtimestamp(at / 1000, UTC) if at else None,
+        recorded=True,
     )
 
 
@@ -348,13 +349,14 @@ def _of_schema(versions: Sequence[Version], begun: Sequence[Version], schema_id:
 def _of_footer(begun: Sequence[Version], metadata: TableMetadata, io: FileIO, path: str) -> Version:
     """The newest version whose columns a file has exactly; else the newest that has all of the file's columns."""
     best = begun[-1]
-    footers = {each.number: footer_ids(io, path, mapping_for(metadata, each.number)) for each in begun}
+    columns = footer(io, path)
+    footers = {each.number: column_ids(columns, mapping_for(metadata, each.number), path) for each in begun}
     for exact in (False, True):
         for version in begun:
-            schema, footer = schema_of(metadata, version.schema_id), footers[version.number]
+            schema, held = schema_of(metadata, version.schema_id), footers[version.number]
             ids = set(schema.field_ids)
-            owned = set(footer) == ids if exact else set(footer) <= ids
-            if owned and all(_same_leaf(schema, number, held) for number, held in footer.items()):
+            owned = set(held) == ids if exact else set(held) <= ids
+            if owned and all(_same_leaf(schema, number, type_) for number, type_ in held.items()):
                 best = version
     return best
 

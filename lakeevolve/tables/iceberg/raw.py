@@ -185,10 +185,20 @@ def identified(schema: pa.Schema, mapping: NameMapping | None, where: str) -> li
 
 def footer_ids(io: FileIO, path: str, mapping: NameMapping | None) -> dict[int, pa.DataType]:
     """Field id and Arrow type of each column of a file, at every depth, from its footer alone."""
+    return column_ids(footer(io, path), mapping, path)
+
+
+def footer(io: FileIO, path: str) -> pa.Schema:
+    """A file's columns, from its footer alone."""
     with opened(io, path) as parquet:
-        found: dict[int, pa.DataType] = {}
-        _collect(identified(parquet.schema_arrow, mapping, path), found)
-        return found
+        return parquet.schema_arrow
+
+
+def column_ids(schema: pa.Schema, mapping: NameMapping | None, where: str) -> dict[int, pa.DataType]:
+    """Field id and Arrow type of each of a file's columns, at every depth."""
+    found: dict[int, pa.DataType] = {}
+    _collect(identified(schema, mapping, where), found)
+    return found
 
 
 def _collect(fields: Iterable[pa.Field], found: dict[int, pa.DataType]) -> None:
