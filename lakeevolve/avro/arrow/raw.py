@@ -6,7 +6,6 @@ Types"). A value that has no counterpart becomes null and is reported; the calle
 
 from __future__ import annotations
 
-from array import array as words_of
 from collections.abc import Callable
 from decimal import Context, Decimal
 from typing import Final
@@ -125,55 +124,57 @@ def _ticks(type_: pa.DataType) -> int:
 
 def _to_decimal(array: pa.Array, target: pa.DataType, report: Report) -> pa.Array:
     width = target.byte_width
-    raw = array.cast(pa.binary())
-    least, most = _range(pc.binary_length(raw))
-    if not least:
-        raw = without(raw, pc.equal(pc.binary_length(raw), 0), "a decimal has at least one byte", report)
-    if most > width:
-        raw = pc.replace_substring_regex(raw, _PADDING, r"\1\2")
-        raw = without(raw, pc.greater(pc.binary_length(raw), width), f"it has more digits than {target}", report)
-    if most <= 8 and width == 16:
-        return _from_words(raw, target, report)
-    whole = _widened(pc.fill_null(raw, b"\x00"), width)
-    buffers = [nested.validity(raw), _mirrored(whole)]
-    return _within_precision(pa.Array.from_buffers(target, len(whole), buffers, raw.null_count), target, report)
+    if pa.types.is_fixed_size_binary(array.type) and array.type.byte_width == width:
+        bits, numbers = width * 8, _mirrored(array)
+    else:
+        raw = array.cast(pa.binary())
+        least, most = _range(pc.binary_length(raw))
+        if not least:
+            raw = without(raw, pc.equal(pc.binary_length(raw), 0), "a decimal has at least one byte", report)
+        if most > width:
+            raw = pc.replace_substring_regex(raw, _PADDING, r"\1\2")
+            raw = without(raw, pc.greater(pc.binary_length(raw), width), f"it has more digits than {target}", report)
+        array, bits, numbers = raw, min(most, width) * 8, _numbers(raw, target)
+    made = pa.Array.from_buffers(target, len(array), [nested.validity(array), numbers], array.null_count)
+    return made if 2 ** (bits - 1) <= 10**target.precision - 1 else _within_precision(made, target, report)
 
 
-def _from_words(raw: pa.Array, target: pa.DataType, report: Report) -> pa.Array:
-    """Decimals of 128 bits from two's-complement numbers of at most 8 bytes: nearly every decimal there is."""
-    filled = pc.fill_null(raw, b"\x00")
-    words = words_of("q")
-    words.frombytes(_padded(filled, 8, b"\x00").buffers()[1])
-    words.byteswap()
-    numbers = pa.Array.from_buffers(pa.int64(), len(raw), [nested.validity(raw), pa.py_buffer(words)])
-    # Up and down again, so that the sign comes along.
-    unused = pc.multiply(pc.subtract(8, pc.binary_length(filled).cast(pa.int64())), 8)
-    numbers = pc.shift_right(pc.shift_left(numbers, unused), unused)
-    limit = min(10**target.precision - 1, _MAX_LONG)
-    numbers = within(numbers, -limit - (limit == _MAX_LONG), limit, f"it has more digits than {target}", report)
-    # 19 digits hold every number of 64 bits; what the type says of the digits changes no bit.
-    return pa.Array.from_buffers(target, len(raw), numbers.cast(pa.decimal128(19, 0)).buffers(), numbers.null_count)
+def _numbers(raw: pa.Array, target: pa.DataType) -> pa.Buffer:
+    """The values of a decimal array from two's-complement numbers, the highest byte first, of no more bytes than its.
 
+    A null among them becomes zero.
+    """
+    raw = pc.fill_null(raw, b"\x00")
+    backwards = pc.binary_reverse(raw).view(pa.string())
 
-def _padded(raw: pa.Array, width: int, byte: bytes) -> pa.Array:
-    """Bytes, of at most *width* each, as so many bytes."""
-    # Arrow pads texts only; it does not look at their bytes.
-    return pc.ascii_lpad(raw.view(pa.string()), width, byte).view(pa.binary()).cast(pa.binary(width))
+    def padded(byte: bytes) -> pa.Array:
+        # Arrow pads texts only; it does not look at their bytes.
+        values = pc.ascii_rpad(backwards, target.byte_width, byte).view(pa.binary())
+        return pa.Array.from_buffers(target, len(raw), [None, _values(values, target.byte_width)], 0)
 
-
-def _widened(raw: pa.Array, width: int) -> pa.Array:
-    """Two's-complement numbers of at most *width* bytes, in *width* bytes."""
-    padded = _padded(raw, width, b"\x00")
-    negative = pc.greater_equal(pc.binary_slice(raw, 0, 1), b"\x80")
+    numbers = padded(b"\x00")
+    negative = pc.greater_equal(_first_bytes(raw), 0x80)
     if pc.any(negative, min_count=0).as_py():
-        padded = pc.if_else(negative, _padded(raw, width, b"\xff"), padded)
-    return padded
+        numbers = pc.if_else(negative, padded(b"\xff"), numbers)
+    return numbers.buffers()[1]
+
+
+def _first_bytes(raw: pa.Array) -> pa.Array:
+    """The first byte of each of some bytes, of which there is at least one each."""
+    offsets = pa.Array.from_buffers(pa.int32(), len(raw), [None, raw.buffers()[1]], 0, raw.offset)
+    data = raw.buffers()[2]
+    return pa.Array.from_buffers(pa.uint8(), data.size if data else 0, [None, data], 0).take(offsets)
+
+
+def _values(array: pa.Array, width: int) -> pa.Buffer:
+    """The bytes of a binary array of which each value has *width*, without the offsets."""
+    first = pa.Array.from_buffers(pa.int32(), 1, [None, array.buffers()[1]], 0, array.offset)[0].as_py()
+    return array.buffers()[2].slice(first, len(array) * width)
 
 
 def _from_decimal(array: pa.Array, plain: pa.DataType, report: Report) -> pa.Array:
     width = array.type.byte_width
     numbers = pa.Array.from_buffers(pa.binary(width), len(array), array.buffers(), array.null_count, array.offset)
-    numbers = pc.fill_null(numbers, bytes(width))
     whole = pa.Array.from_buffers(
         pa.binary(width), len(array), [nested.validity(array), _mirrored(numbers)], array.null_count
     )
@@ -197,6 +198,9 @@ def _from_decimal(array: pa.Array, plain: pa.DataType, report: Report) -> pa.Arr
 def _within_precision(array: pa.Array, target: pa.DataType, report: Report) -> pa.Array:
     most = Decimal(10**target.precision - 1).scaleb(-target.scale, Context(prec=80))
     limit, least = pa.scalar(most, target), pa.scalar(most.copy_negate(), target)
+    found = pc.min_max(array)
+    if not pc.or_kleene(pc.greater(found["max"], limit), pc.less(found["min"], least)).as_py():
+        return array
     return without(
         array,
         pc.or_(pc.greater(array, limit), pc.less(array, least)),
@@ -206,16 +210,9 @@ def _within_precision(array: pa.Array, target: pa.DataType, report: Report) -> p
 
 
 def _mirrored(array: pa.Array) -> pa.Buffer:
-    """The bytes of a fixed_size_binary array, of 16 or 32 bytes, with each value back to front."""
-    width, count = array.type.byte_width, len(array)
-    words = words_of("Q")
-    words.frombytes(memoryview(array.buffers()[1])[array.offset * width : (array.offset + count) * width])
-    words.byteswap()
-    each = width // 8
-    order = [words[place::each] for place in range(each)]
-    for place, column in enumerate(reversed(order)):
-        words[place::each] = column
-    return pa.py_buffer(words)
+    """The bytes of a fixed_size_binary array with each value back to front; a null is zeros."""
+    width = array.type.byte_width
+    return _values(pc.binary_reverse(pc.fill_null(array, bytes(width)).cast(pa.binary())), width)
 
 
 def _range(numbers: pa.Array) -> tuple[int, int]:
