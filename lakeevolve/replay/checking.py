@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from lakeevolve.model import path as paths
 from lakeevolve.model.types import Fixed, Primitive
-from lakeevolve.replay import faults, predicates
+from lakeevolve.replay import counts, faults, predicates
 from lakeevolve.replay.compare import ROWS_NAMED, Difference, Mismatch, aligned, differences, mismatches
 from lakeevolve.replay.digests import Digests, Sum, Words
 from lakeevolve.replay.evidence import FileEvidence
@@ -49,6 +49,7 @@ class Checked:
     whole: Expected = field(default_factory=Expected)
     filtered: list[Expected] = field(default_factory=list)
     inner: list[Expected] = field(default_factory=list)
+    rows: int = 0
     mismatches: list[Mismatch] = field(default_factory=list)
     mismatched: int = 0
     reader_faults: list[ReaderFault] = field(default_factory=list)
@@ -84,6 +85,7 @@ def check_file(job: Job, file: DataFile, compare: bool = True) -> Checked:
             _take_all(job, file, found)
             if compare:
                 found.note(check_multiset(job, [file], found.whole, file, None, found.reader_faults))
+        found.note(counts.miscounted(job.store, file, found.rows))
         return found
     except Unreadable as error:
         damage = error.mismatch
@@ -110,7 +112,8 @@ def _take_all(job: Job, file: DataFile, found: Checked) -> None:
 
 def take(job: Job, found: Checked, rows: Rows) -> None:
     """Count expected rows into the file's digests, and read them as the consumers do."""
-    batch, offset = rows.batch, found.hash.rows
+    batch, offset = rows.batch, found.rows
+    found.rows += batch.num_rows
     if job.hashed:
         found.hash.update(batch)
     if job.sums or job.asked:

@@ -23,7 +23,20 @@ ROWS_NAMED: Final = 10
 
 RULE: Final = "REPLAY-MISMATCH"
 
-Kind = Literal["value", "lost", "gained", "empty", "length", "key", "type", "missing", "doubled", "extra", "unreadable"]
+Kind = Literal[
+    "value",
+    "lost",
+    "gained",
+    "empty",
+    "length",
+    "key",
+    "type",
+    "missing",
+    "doubled",
+    "extra",
+    "unreadable",
+    "count",
+]
 
 REASONS: Final[Mapping[str, str]] = {
     "value": "another value",

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from lakeevolve.engines.local import LocalEngine
 from lakeevolve.model.schema import Schema
-from lakeevolve.replay import canonical, consumers, faults, predicates, rewrites
+from lakeevolve.replay import canonical, consumers, counts, faults, predicates, rewrites
 from lakeevolve.replay.checking import Checked, begin, check_file, check_multiset, take
 from lakeevolve.replay.compare import Mismatch
 from lakeevolve.replay.evidence import FileEvidence, installed
@@ -137,6 +137,7 @@ class _Proof:
             table.ordered,
             table.foreign,
             softly=faults.has(reader, faults.NULL_LIST_OF_STRUCTS),
+            store=table,
         )
         self.mismatches: list[Mismatch] = []
         self.mismatched = 0
@@ -163,7 +164,7 @@ class _Proof:
         for one in [*stay, *moved]:
             self.note(one.mismatches, one.mismatched)
             self.reader_faults += one.reader_faults
-        rows += sum(one.hash.rows for one in stay)
+        rows += sum(one.rows for one in stay)
         if all(one.readable for one in [*stay, *moved]):
             self._whole([*stay, *moved])
         self.evidence += [one.evidence for one in stay]
@@ -253,6 +254,7 @@ class _Proof:
                 for rows in expected_rows(self.job, file):
                     take(self.job, one, rows)
                     yield rows
+                one.note(counts.miscounted(self.job.store, file, one.rows))
                 checked[file.path] = one
 
         def expected() -> Iterator[Rows]:

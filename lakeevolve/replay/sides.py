@@ -14,7 +14,7 @@ import pyarrow as pa
 from lakeevolve.errors import CatalogUnavailable, LakeEvolveError, UnsupportedTable, ValueMismatch
 from lakeevolve.model import path as paths
 from lakeevolve.model.types import AvroType, Record
-from lakeevolve.replay import canonical, predicates
+from lakeevolve.replay import canonical, counts, predicates
 from lakeevolve.replay.compare import REASONS, Mismatch, column_type, type_differences
 from lakeevolve.replay.consumers import Consumer
 from lakeevolve.replay.digests import Sum
@@ -70,6 +70,8 @@ class Job:
         Leaves for which a value is still to be found.
     consumers:
         Whose reader schemas every row has to resolve to.
+    store:
+        Who tells how many rows and bytes a file should have: the table. None: nobody.
     """
 
     folds: Folds
@@ -84,6 +86,7 @@ class Job:
     asked: tuple[Filter, ...] = ()
     wanted: Mapping[str, AvroType] = field(default_factory=dict)
     consumers: tuple[Consumer, ...] = ()
+    store: counts.Store | None = None
 
     @property
     def record(self) -> Record:
@@ -124,9 +127,12 @@ def expected_rows(job: Job, file: DataFile) -> Iterator[Rows]:
             offset += batch.num_rows
 
     offset = 0
-    for batch in guarded(folded, file.path, RAW_READER):
-        yield Rows(batch, file.path, offset)
-        offset += batch.num_rows
+    try:
+        for batch in guarded(folded, file.path, RAW_READER):
+            yield Rows(batch, file.path, offset)
+            offset += batch.num_rows
+    except Unreadable as error:
+        raise Unreadable(counts.explained(error.mismatch, file, job.store)) from error
 
 
 def actual_rows(

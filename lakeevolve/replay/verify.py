@@ -19,6 +19,7 @@ from lakeevolve.replay.compare import Mismatch
 from lakeevolve.replay.evidence import Evidence, installed
 from lakeevolve.replay.faults import ReaderFault
 from lakeevolve.replay.fold import Folds
+from lakeevolve.replay.preconditions import check_preconditions
 from lakeevolve.replay.readers import Reader, open_reader
 from lakeevolve.replay.result import OWN_READER, ReplayResult, make_evidence, named
 from lakeevolve.replay.sides import (
@@ -30,6 +31,7 @@ from lakeevolve.replay.sides import (
     expected_rows,
     type_mismatches,
 )
+from lakeevolve.tables.assumed import assumptions, by_precondition
 from lakeevolve.tables.base import DataFile, Predicate, Table
 
 Progress = Callable[[int, int], None]
@@ -117,6 +119,7 @@ def verify(
     chosen = _sampled(files, sample)
     run = _Run(table, folds, hint, chosen, len(chosen) == len(files), engine or LocalEngine(), progress, others)
     run.against(hint)
+    run.taken_for(hint)
     run.own_reader(columns, contracts, since)
     run.second_readers()
     if full:
@@ -179,6 +182,7 @@ class _Run:
             self.table.ordered,
             self.table.foreign,
             softly=any(faults.has(other, faults.NULL_LIST_OF_STRUCTS) for other in others),
+            store=self.table,
         )
         inferred = sum(file.inferred for file in self.files)
         if inferred:
@@ -201,6 +205,16 @@ class _Run:
                 if other.get_field_index(name) < 0 and name not in self.table.foreign:
                     found.append(Mismatch(None, None, name, "", "", kind, "table", "type"))
         self.note(found)
+
+    def taken_for(self, wanted: Schema | None) -> None:
+        """What the rows of a table without a marker have to confirm of the schema that it is taken for."""
+        if wanted is None or self.folds.newest.recorded:
+            return
+        kinds = by_precondition(assumptions(self.table.derived(), self.folds.newest.schema))
+        for broken in check_preconditions(self.table, [(None, kind) for kind in kinds], self.files, hint=wanted):
+            self.note(
+                [Mismatch(broken.file, broken.row, broken.path, "", "", broken.told, RAW_READER, "value")], broken.rows
+            )
 
     # --- the table's own reader
 
@@ -329,7 +343,7 @@ class _Run:
         late = predicates.filters([one for path in missing for one in samples.compared(path)], anchors)
         if not late:
             return None
-        job = replace(self.job, asked=late, wanted={}, consumers=(), hashed=False, sums=False)
+        job = replace(self.job, asked=late, wanted={}, consumers=(), hashed=False, sums=False, store=None)
         files = [file for file in self.files if file.path in clean]
         return late, self._map(functools.partial(check_file, job, compare=False), files)
 
@@ -405,7 +419,7 @@ class _Run:
         broken = {m.reader for m in self.mismatches}
         return ReplayResult(
             len(self.checked),
-            sum(one.hash.rows for one in self.checked),
+            sum(one.rows for one in self.checked),
             mismatches,
             faults.merged(self.reader_faults),
             make_evidence(

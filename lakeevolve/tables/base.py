@@ -109,6 +109,17 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What lies in the store where the table's metadata lists a data file.
+
+    ``bytes`` is None where nothing does, ``rows`` what the file's own footer counts, None where it cannot be read.
+    """
+
+    bytes: int | None
+    rows: int | None
+
+
     """A data file that is written and not yet part of the table; ``sources`` are the files it was made from."""
 
     path: str
@@ -250,6 +261,14 @@ class Table(Protocol):
 
     def raw(self, file: DataFile, hint: Schema | None = None) -> Iterator[pa.RecordBatch]:
         """The file's live rows as pyarrow alone reads them, in file order: the canonical layout of the file's
+    def live(self, file: DataFile) -> int | None:
+        """How many rows of a file the metadata says that readers see; None where deletes leave that open."""
+        ...
+
+    def stored(self, file: DataFile) -> Stored:
+        """What the store has of a file, without reading its rows."""
+        ...
+
         version, then the foreign columns. A column that the version has and the footer lacks is null."""
         ...
 

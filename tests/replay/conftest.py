@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
+import lakeevolve as le
 from lakeevolve.avro.arrow import arrow_schema
 from lakeevolve.avro.parse import parse
 from lakeevolve.errors import TableError
 from lakeevolve.model.schema import Schema
 from lakeevolve.replay.fold import fold
-from lakeevolve.tables.base import DataFile, Evolution, Predicate, StagedFile, State, Version
+from lakeevolve.tables.base import DataFile, Evolution, Predicate, StagedFile, State, Stored, Version
 
 Change = Callable[[str, pa.Table], pa.Table]
 
@@ -103,6 +108,13 @@ class FakeTable:
 
     def landed(self, version: Version) -> tuple[int | None, int] | None:
         return self.landings.get(version.number)
+
+    def live(self, file: DataFile) -> int | None:
+        return file.rows
+
+    def stored(self, file: DataFile) -> Stored:
+        held = self.rows.get(file.path)
+        return Stored(None, None) if held is None else Stored(file.bytes, held.num_rows)
 
     def raw(self, file: DataFile, hint: Schema | None = None) -> Iterator[pa.RecordBatch]:
         if file.path in self.damaged or file.path not in self.rows:
@@ -223,6 +235,95 @@ def without_rows(table: pa.Table, *rows: int) -> pa.Table:
 
 def error(what: str) -> TableError:
     return TableError(what)
+
+
+# --- tables on disk
+
+
+@dataclass
+class OnDisk:
+    """A table of one format in a folder, with ways to damage it behind its back."""
+
+    format: str
+    uri: str
+    append: Callable[[pa.Table], Any]
+    folder: Path
+
+    def open(self) -> Any:
+        return le.open_table(self.uri)
+
+    def add(self, fields: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> None:
+        layout = arrow_schema(schema(*fields), strict=False)
+        self.append(pa.Table.from_pylist(list(rows), schema=layout))
+
+    def evolve(self, fields: Sequence[Mapping[str, Any]], **more: Any) -> Any:
+        plan = le.plan(self.uri, {"type": "record", "name": "Order", "fields": list(fields)}, **more)
+        done = le.apply(plan, allow=plan.permits)
+        assert done.status == "applied"
+        return done
+
+    def path(self, file: str) -> Path:
+        if file.startswith("file://"):
+            return Path(file.removeprefix("file://"))
+        return Path(file) if os.path.isabs(file) else self.folder / file
+
+    def overwrite(self, file: str, change: Callable[[pa.Table], pa.Table]) -> None:
+        """Change the rows of a data file, keeping everything else of the file."""
+        path = self.path(file)
+        before = path.stat().st_size
+        data = pq.read_table(path)
+        pq.write_table(change(data).cast(data.schema), path)
+        if self.format == "delta":
+            # delta-rs finds the footer by the size that the log holds.
+            after = path.stat().st_size
+            for log in (self.folder / "_delta_log").glob("*.json"):
+                log.write_text(log.read_text().replace(f'"size":{before}', f'"size":{after}'))
+
+    def edit_log(self, change: Callable[[dict[str, Any]], None], only: str | None = None) -> None:
+        """Change the ``add`` actions of a Delta log, or the one of a file."""
+        for log in (self.folder / "_delta_log").glob("*.json"):
+            actions = [json.loads(line) for line in log.read_text().splitlines()]
+            for action in actions:
+                if "add" in action and (only is None or action["add"]["path"] == only):
+                    change(action["add"])
+            log.write_text("\n".join(json.dumps(action) for action in actions) + "\n")
+
+    def edit_manifests(self, change: Callable[[dict[str, Any]], None], only: str | None = None) -> None:
+        """Change the files of an Iceberg table's current manifests, or the one of that path."""
+        table = self.open().iceberg
+        for manifest in table.current_snapshot().manifests(table.io):
+            path = self.path(manifest.manifest_path)
+            with path.open("rb") as stream:
+                reader = fastavro.reader(stream)
+                layout, metadata = reader.writer_schema, reader.metadata
+                entries = list(reader)
+            for entry in entries:
+                if only is None or entry["data_file"]["file_path"] == only:
+                    change(entry["data_file"])
+            kept = {key: value for key, value in metadata.items() if not key.startswith("avro.")}
+            with path.open("wb") as stream:
+                fastavro.writer(stream, layout, entries, metadata=kept)
+
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., OnDisk]:
+    """Makes tables: of a format, with these fields."""
+    monkeypatch.setenv("LAKEEVOLVE_STATE", str(tmp_path / "state"))
+
+    def build(format_: str, fields: Sequence[Mapping[str, Any]], name: str = "orders") -> OnDisk:
+        if format_ == "iceberg":
+            from lakeevolve.tables import iceberg
+
+            uri = f"iceberg:{tmp_path / 'lake'}/shop.{name}"
+            iceberg.create_table(uri, schema(*fields), mark=True)
+            return OnDisk("iceberg", uri, lambda data: iceberg.append(uri, data), tmp_path)
+        from lakeevolve.tables.delta import create
+
+        uri = f"delta:{tmp_path / name}"
+        create.create_table(uri, schema(*fields), mark=True)
+        return OnDisk("delta", uri, lambda data: create.append(uri, data), tmp_path / name)
+
+    return build
 
 
 @pytest.fixture(scope="session")

@@ -208,6 +208,11 @@ def test_one_value_changed_in_a_file_that_a_rewrite_produced_is_found(
 
 def test_a_row_lost_by_a_rewrite_is_found_later(make: Any, rewritten: Any) -> None:
     rewritten.rows["one.v2"] = make.without_rows(rewritten.rows["one.v2"], 4)
+    lost, counted = verify(rewritten, full=True).mismatches
+    assert (lost.file, lost.row, lost.kind) == ("one", 4, "missing")
+    assert (counted.file, counted.kind) == ("one.v2", "count")
+    # A rewrite that wrote a row less counted a row less.
+    rewritten.states[-1] = [replace(f, rows=f.rows - (f.path == "one.v2")) for f in rewritten.states[-1]]
     found = only(verify(rewritten, full=True))
     assert (found.file, found.row, found.kind) == ("one", 4, "missing")
 

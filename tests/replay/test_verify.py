@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -415,6 +416,48 @@ def test_faults_are_found_beside_a_damaged_file(table: Any, make: Any) -> None:
     table.wrong = wrong_in("one", set_value(make, 2, lambda r: r.update(id=99)))
     found = {(m.file, m.row, m.path) for m in verify(table).mismatches}
     assert found == {("two", None, ""), ("one", 2, "id")}
+
+
+def test_a_file_that_is_cut_short_or_gone_is_said_to_be(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    table.damaged.add("two")
+    stored = table.stored
+
+    def short(file: Any) -> Any:
+        return replace(stored(file), bytes=5) if file.path == "two" else stored(file)
+
+    monkeypatch.setattr(table, "stored", short)
+    assert only(verify(table)).reason.startswith("the file cannot be read: it is cut short to 5 bytes, where")
+    del table.rows["two"]
+    monkeypatch.undo()
+    assert only(verify(table)).reason == (
+        "the file cannot be read: the table lists it, and it is missing from the store"
+    )
+
+
+def test_a_count_that_is_not_the_files_is_named_with_both_counts(table: Any) -> None:
+    table.states[-1] = [replace(file, rows=file.rows + 2 * (file.path == "two")) for file in table.states[-1]]
+    found = only(verify(table))
+    assert (found.file, found.row, found.kind, found.reader) == ("two", None, "count", "metadata")
+    assert found.reason == "the table's metadata counts 11 rows, and the file has 9"
+
+
+def test_a_file_with_deletes_is_counted_before_and_after_them(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Two rows of each file are deleted: the footer counts them, the rows that are read are without them.
+    table.states[-1] = [replace(file, rows=file.rows + 2) for file in table.states[-1]]
+    stored = table.stored
+    monkeypatch.setattr(table, "stored", lambda file: replace(stored(file), rows=stored(file).rows + 2))
+    monkeypatch.setattr(table, "live", lambda file: file.rows - 2)
+    assert verify(table).ok
+    monkeypatch.setattr(table, "live", lambda file: None)
+    assert verify(table).ok
+    monkeypatch.setattr(table, "live", lambda file: file.rows - 3)
+    assert {m.reason for m in verify(table).mismatches if m.file == "two"} == {
+        "the table's metadata counts 8 rows that are not deleted, and the file has 9"
+    }
+    monkeypatch.setattr(table, "stored", stored)
+    assert {m.reason for m in verify(table).mismatches if m.file == "two"} == {
+        "the table's metadata counts 11 rows, and the file has 9"
+    }
 
 
 def test_a_file_that_only_the_reader_cannot_read_is_named(table: Any) -> None:

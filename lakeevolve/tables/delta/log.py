@@ -44,6 +44,12 @@ class Add:
         found = json.loads(self.stats).get("numRecords")
         return None if found is None else int(found)
 
+    @property
+    def live(self) -> int | None:
+        """The same without the rows that its deletion vector takes out, where both say how many."""
+        deleted = self.vector.get("cardinality") if self.vector else 0
+        return None if self.rows is None or deleted is None else self.rows - int(deleted)
+
     def to_json(self) -> dict[str, Any]:
         found: dict[str, Any] = {
             "path": self.path,

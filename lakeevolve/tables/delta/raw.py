@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlparse
 from lakeevolve.errors import TableError, UnsupportedTable
 from lakeevolve.model import path as paths
 from lakeevolve.model.types import Record
+from lakeevolve.tables.base import Stored
 from lakeevolve.tables.batches import batch_rows
 from lakeevolve.tables.delta.project import By, align, canonical, loose, positions, restrict
 from lakeevolve.tables.delta.types import Column, DeltaType, Struct, arrow_type, decimal_of
@@ -160,6 +161,19 @@ def footer(fs: pa_fs.FileSystem, path: str, where: str) -> tuple[pa.Schema, int]
             where=f"{where}, {path}",
             hint="it was deleted behind the table's back, or is damaged",
         ) from error
+
+
+def stored(fs: pa_fs.FileSystem, path: str, where: str) -> Stored:
+    """What lies where the log lists a file; see :class:`lakeevolve.tables.base.Stored`."""
+    import pyarrow.fs as pa_fs
+
+    info = fs.get_file_info(path)
+    if info.type == pa_fs.FileType.NotFound:
+        return Stored(None, None)
+    try:
+        return Stored(info.size, footer(fs, path, where)[1])
+    except TableError:
+        return Stored(info.size, None)
 
 
 def partition_value(text: str | None, column: Column, where: str) -> pa.Scalar:

@@ -24,6 +24,7 @@ from lakeevolve.tables.base import (
     State,
     Version,
 )
+    Stored,
 from lakeevolve.tables.delta import capability as routes
 from lakeevolve.tables.delta import commit as commits
 from lakeevolve.tables.delta import features
@@ -31,7 +32,7 @@ from lakeevolve.tables.delta.evolve import alteration, evolve
 from lakeevolve.tables.delta.history import View, build, marker_entries
 from lakeevolve.tables.delta.infer import infer_version, uses_symbol
 from lakeevolve.tables.delta.log import Add, Live, Snapshot, read_snapshot
-from lakeevolve.tables.delta.raw import Layout, footer, read_file, relative
+from lakeevolve.tables.delta.raw import Layout, footer, read_file, relative, stored
 from lakeevolve.tables.delta.scan import read_table, scratch, sql
 from lakeevolve.tables.delta.schema import derive
 from lakeevolve.tables.delta.stage import DeltaStaged, evaluate, rewrite
@@ -103,6 +104,12 @@ class Table:
 
     def raw(self, file: DataFile, hint: Schema | None = None) -> Iterator[pa.RecordBatch]:
         features.refuse_unreadable(self._snapshot.protocol, self.uri)
+    def live(self, file: DataFile) -> int | None:
+        return self._add(file).live
+
+    def stored(self, file: DataFile) -> Stored:
+        return stored(self._fs, file.path, self.uri)
+
         view = self._view(hint)
         add = self._add(file)
         layout = self._layout(view, file.version)

@@ -145,6 +145,7 @@ _UNREACHABLE: Final = (
     ConnectionError,
     TimeoutError,
 )
+_DAMAGED: Final = re.compile(r"deserialize|thrift|flatbuffer|end of stream|corrupt|compress|parquet", re.IGNORECASE)
 _UNREADABLE: Final = (
     theirs.ResolveError,
     theirs.ValidationError,
@@ -188,6 +189,14 @@ def translated(where: str, *, data: bool = False) -> Iterator[None]:
             hint="it was deleted behind the table's back: restore it, or roll the table back",
         ) from without_secrets(error)
     except OSError as error:
+        if data and error.errno is None and (where.startswith(("file:", "/")) or _DAMAGED.search(str(error))):
+            # pyarrow has no error of its own for bytes that are no Parquet page; what a disk or a store fails with
+            # has a number, or speaks of no format.
+            raise TableError(
+                "a data file cannot be read: its bytes are damaged",
+                where=where,
+                hint="restore the file, or roll the table back",
+            ) from without_secrets(error)
         raise CatalogUnavailable(
             f"the store did not answer ({type(error).__name__})",
             where=where,
