@@ -60,6 +60,9 @@ def read_table(
 #: The only table properties that say how to read.
 _MAPPING: Final = "delta.columnMapping."
 
+#: Where scratches lie in an object store, beneath the table.
+_SCRATCH: Final = "_lakeevolve/scratch"
+
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
@@ -78,6 +81,7 @@ class Scratch:
             shutil.rmtree(self.folder, ignore_errors=True)
             return
         self.fs.delete_file(_first(self.folder))
+        _sweep(self.fs, self.folder)
 
 
 def scratch(
@@ -100,7 +104,7 @@ def scratch(
             made.close()
             raise
         return made
-    made = Scratch(address, fs, f"_lakeevolve/scratch/{uuid4().hex}")
+    made = Scratch(address, fs, f"{_SCRATCH}/{uuid4().hex}")
     try:
         with fs.open_output_stream(_first(made.folder)) as stream:
             stream.write(text.encode())
@@ -109,6 +113,23 @@ def scratch(
             "nothing can be written beneath the table", where=address.uri, hint="check the permissions of the store"
         ) from error
     return made
+
+
+def _sweep(fs: pa_fs.FileSystem, folder: str) -> None:
+    """Take away the folders that a deleted scratch leaves in a store that has real ones: empty, they are listed as
+    objects of no bytes."""
+    import pyarrow.fs as pa_fs
+
+    below = pa_fs.FileSelector(_SCRATCH.partition("/")[0], allow_not_found=True, recursive=True)
+    for place in (f"{folder}/_delta_log", folder, *(_SCRATCH.rsplit("/", n)[0] for n in range(2))):
+        listed = {i.path: i.size for i in fs.get_file_info(below) if i.type is pa_fs.FileType.File}
+        if listed.get(place) != 0:
+            return
+        try:
+            fs.delete_file(place)
+        except OSError:
+            # Another scratch came into it meanwhile, and takes it away in turn.
+            return
 
 
 def _first(folder: str) -> str:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _VERSION = re.compile(r"@v(\d+)\Z")
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _STORE = re.compile(r"Generic (S3|GCS|MicrosoftAzure|Azure|HTTP)\w* error")
+#: What object_store says of 403 and of 401.
+_DENIED: Final = ("lacked the necessary privileges", "lacked valid authentication credentials")
 _FEATURES: Final = ("Unsupported", "not supported", "not yet supported", "Invalid protocol", "catalog-managed")
 _MISSING: Final = ("No files in log segment", "not a Delta table", "Not a Delta table", "No such file or directory")
 
@@ -134,6 +136,10 @@ def _translated(error: Exception, where: str, doing: str) -> SourceError | Table
     if any(mark in text for mark in _FEATURES):
         return UnsupportedTable(
             f"{doing}: {_short(text)}", where=where, hint="use an engine that supports the feature, or disable it"
+        )
+    if any(mark in text for mark in _DENIED):
+        return CatalogUnavailable(
+            f"{doing}: the store refuses access", where=where, hint="check the credentials and what they permit"
         )
     if "Object at location" in text and "not found" in text:
         return TableError(

@@ -1,73 +1,238 @@
-"""The same on an S3-like store. Name one to run it: LAKEEVOLVE_TEST_S3=http://127.0.0.1:5555 (moto_server will do)."""
+"""Delta tables in an S3 store: the same walk as on a disk, and what is said when the store does not let us in."""
 
 from __future__ import annotations
 
+import json
 import os
-import urllib.request
-import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs as pa_fs
 import pytest
 
-from lakeevolve.errors import CatalogUnavailable, CommitConflict, TableNotFound
+import lakeevolve as le
+from lakeevolve.__main__ import main
+from lakeevolve.errors import CatalogUnavailable, CommitConflict, StalePlan, TableNotFound
+from lakeevolve.model.schema import Schema
 from lakeevolve.tables import delta
 
 from .conftest import bag, field, record, stage
 
-ENDPOINT = os.environ.get("LAKEEVOLVE_TEST_S3", "")
-OPTIONS = {
-    "AWS_ENDPOINT_URL": ENDPOINT,
-    "AWS_ACCESS_KEY_ID": os.environ.get("AWS_ACCESS_KEY_ID", "test"),
-    "AWS_SECRET_ACCESS_KEY": os.environ.get("AWS_SECRET_ACCESS_KEY", "test"),
-    "AWS_REGION": "us-east-1",
-    "AWS_ALLOW_HTTP": "true",
-    "aws_conditional_put": "etag",
-}
+BASE = record(
+    field("id", "long"),
+    field("n", "int"),
+    field("p", "string"),
+    field("lines", {"type": "array", "items": {"type": "record", "name": "Line", "fields": [field("sku", "string")]}}),
+)
 
-pytestmark = pytest.mark.skipif(not ENDPOINT, reason="LAKEEVOLVE_TEST_S3 names no store")
+
+def evolved(**edits: Any) -> Schema:
+    fields = [edits.pop(f["name"], f) for f in BASE.to_json()["fields"]]
+    return record(*(f for f in fields if f is not None), *edits.values())
+
+
+NOTED = evolved(note=field("note", ["null", "string"], default=None))
+RATED = evolved(note=field("note", ["null", "string"], default=None), rate=field("rate", "double", default=0.5))
+WIDER = evolved(
+    n=field("n", "double"),
+    note=field("note", ["null", "string"], default=None),
+    rate=field("share", "double", default=0.5, aliases=["rate"]),
+)
+
+
+def rows(*ids: int, **more: Any) -> pa.Table:
+    made = [{"id": i, "n": i, "p": ("a b", "c%")[i % 2], "lines": [{"sku": f"é{i}"}] * (i % 3)} for i in ids]
+    table = pa.Table.from_pylist(made, schema=pa.schema([
+        ("id", pa.int64()), ("n", pa.int32()), ("p", pa.string()), ("lines", pa.list_(pa.struct({"sku": pa.string()}))),
+    ]))  # fmt: skip
+    for name, value in more.items():
+        table = table.append_column(name, pa.array([value] * len(ids)))
+    return table
 
 
 @pytest.fixture
-def uri() -> str:
-    bucket = f"lake-{uuid.uuid4().hex[:8]}"
-    urllib.request.urlopen(urllib.request.Request(f"{ENDPOINT}/{bucket}", method="PUT")).close()
-    return f"delta:s3://{bucket}/shop/all orders"
+def options(store: Any) -> dict[str, str]:
+    return dict(store.aws())
 
 
-BASE = record(field("id", "long"), field("n", "int"), field("p", "string"))
-NOTED = record(*BASE.to_json()["fields"], field("note", ["null", "string"], default=None))  # type: ignore[index]
-WIDER = record(field("id", "long"), field("n", "long"), field("p", "string"))
+@pytest.fixture
+def uri(store: Any, options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A partitioned table of two files, whose path has to be quoted; no variable says how to reach it."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("LAKEEVOLVE_STATE", str(tmp_path / "state"))
+    made = f"delta:{store.prefix()}/shop/all orders"
+    delta.create_table(made, BASE, partition_by=["p"], mark=True, storage_options=options)
+    delta.append(made, rows(1, 2, 3), storage_options=options)
+    return made
 
 
-def test_a_table_in_an_object_store_evolves_and_conflicts_like_any_other(uri: str) -> None:
-    delta.create_table(uri, BASE, partition_by=["p"], mark=True, storage_options=OPTIONS)
-    rows = pa.table({"id": pa.array([1, 2, 3]), "n": pa.array([1, 2, 3], pa.int32()), "p": ["a b", "c%", "a b"]})
-    delta.append(uri, rows, storage_options=OPTIONS)
-    for number, target in enumerate((NOTED, WIDER)):
-        attempt = stage(delta.open(uri, storage_options=OPTIONS), target, plan=f"plan-{number}")
-        expected = attempt.expected()
-        assert bag(attempt.staged.read()) == expected
-        attempt.commit()
-        table = delta.open(uri, storage_options=OPTIONS)
-        assert bag(table.read()) == expected
-        assert bag(b for f in table.files() for b in table.read(f)) == expected
-    attempt = stage(table, record(field("id", "long"), field("n", "double"), field("p", "string")), plan="plan-2")
-    late = pa.table({"id": pa.array([4]), "n": pa.array([4]), "p": ["d"]})
-    delta.append(uri, late, storage_options=OPTIONS)
+@pytest.fixture
+def reached(options: dict[str, str], uri: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The table, which the environment's variables say how to reach."""
+    for name, value in options.items():
+        monkeypatch.setenv(name, value)
+    return uri
+
+
+@pytest.fixture
+def opened(uri: str, options: dict[str, str]) -> Callable[[], delta.Table]:
+    return lambda: delta.open(uri, storage_options=options)
+
+
+def contents(table: delta.Table) -> dict[str, tuple[int, Any]]:
+    """Every object below the table's prefix, with what tells whether it was written again."""
+    found = table._fs.get_file_info(pa_fs.FileSelector("", recursive=True))
+    return {i.path: (i.size, i.mtime) for i in found if i.type == pa_fs.FileType.File}
+
+
+def test_a_table_in_an_object_store_goes_the_whole_walk(
+    opened: Callable[[], delta.Table], options: dict[str, str], uri: str, tmp_path: Path
+) -> None:
+    described = le.describe(opened()).to_json()
+    assert described["uri"] == uri
+    assert options["AWS_SECRET_ACCESS_KEY"] not in str(described)
+    for number, (target, routes) in enumerate(
+        ((NOTED, {"metadata"}), (RATED, {"backfill"}), (WIDER, {"rewrite"})), start=2
+    ):
+        plan = le.plan(opened(), target, mode="NONE")
+        assert {step.route for step in plan.steps} >= routes, [(s.route, s.changes) for s in plan.steps]
+        saved = plan.save(tmp_path / f"plan-{number}.json")
+        assert options["AWS_SECRET_ACCESS_KEY"] not in Path(saved).read_text()
+        done = le.apply(saved, allow=("rewrite", "backfill", "drop"), table=opened())
+        assert (done.status, done.version, done.ok) == ("applied", number, True)
+        assert le.open_table(uri, storage_options=options).schema == target
+        checked = le.verify(opened(), full=True, columns="all")
+        assert (checked.ok, checked.rows) == (True, 3)
+        again = le.apply(saved, allow=("rewrite", "backfill", "drop"), table=opened())
+        assert again.status == "already-applied"
+    # The files left beside the live ones are the table's own history; nothing of the proofs stays.
+    left = contents(opened())
+    assert not [path for path in left if path.startswith("_lakeevolve") or "scratch" in path]
+    found = {row["id"]: row for batch in opened().read() for row in batch.to_pylist()}
+    assert found[1] == {"id": 1, "n": 1.0, "p": "c%", "lines": [{"sku": "é1"}], "note": None, "share": 0.5}
+    assert found[3]["lines"] == []
+    history = opened().history()
+    assert [v.number for v in history] == [1, 2, 3, 4]
+    assert not any(v.derived for v in history[1:])
+    assert history[-1].renames == {"share": "rate"}
+
+
+def test_the_command_line_reaches_an_object_store_through_the_environment(
+    reached: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "rated.avsc"
+    target.write_text(json.dumps(RATED.to_json()))
+    plan = str(tmp_path / "plan.json")
+    for command, code in (
+        (["describe", reached], 0),
+        (["plan", reached, str(target), "--out", plan, "--detailed-exitcode"], 3),
+        (["apply", plan], 1),
+        (["apply", plan, "--allow", "backfill"], 0),
+        (["verify", reached, "--full"], 0),
+        (["history", reached], 0),
+    ):
+        assert main(command) == code, (command, capsys.readouterr())
+    printed = capsys.readouterr()
+    assert os.environ["AWS_SECRET_ACCESS_KEY"] not in printed.out + printed.err
+
+
+def test_what_is_refused_leaves_an_object_store_as_it_was(opened: Callable[[], delta.Table]) -> None:
+    before = contents(opened())
+    plan = le.plan(opened(), evolved(n=field("n", "boolean")), mode="NONE")
+    assert {step.route for step in plan.steps} == {"refuse"}
+    with pytest.raises(le.errors.PlanBlocked):
+        le.apply(plan, allow=("rewrite", "backfill", "drop"), table=opened())
+    with pytest.raises(le.errors.PermitMissing):
+        le.apply(le.plan(opened(), RATED), table=opened())
+    assert le.apply(le.plan(opened(), RATED), allow=("backfill",), table=opened(), dry_run=True).status == "dry-run"
+    assert contents(opened()) == before
+
+
+def test_a_plan_for_an_object_store_goes_stale_with_the_schema_and_not_with_the_data(
+    opened: Callable[[], delta.Table], uri: str, options: dict[str, str]
+) -> None:
+    early, late = le.plan(opened(), WIDER, mode="NONE"), le.plan(opened(), NOTED)
+    delta.append(uri, rows(4), storage_options=options)
+    assert le.apply(late, table=opened()).status == "applied"
+    with pytest.raises(StalePlan):
+        le.apply(early, allow=("rewrite", "backfill"), table=opened())
+
+
+def test_an_append_that_races_a_rewrite_in_an_object_store_is_kept(
+    opened: Callable[[], delta.Table], uri: str, options: dict[str, str]
+) -> None:
+    attempt = stage(opened(), evolved(n=field("n", "long")), plan="plan-1")
+    delta.append(uri, rows(4), storage_options=options)
     with pytest.raises(CommitConflict):
         attempt.commit()
     assert attempt.staged.abandon() == ()
-    table.refresh()
-    live = {f.path for f in table.files()}
-    left = table._fs.get_file_info(pa_fs.FileSelector("", recursive=True))
-    scratch = [i.path for i in left if i.type == pa_fs.FileType.File and i.path.startswith("_lakeevolve")]
-    assert scratch == []
-    assert len(live) == 3
+    table = opened()
+    assert sorted(row["id"] for batch in table.read() for row in batch.to_pylist()) == [1, 2, 3, 4]
+    known = {file.path for file in table.files()}
+    assert {path for path in contents(table) if not path.startswith("_delta_log")} == known
+
+    raced = False
+
+    def race(phase: str, done: int, of: int) -> None:
+        nonlocal raced
+        if phase == "prove" and not raced:
+            raced = True
+            delta.append(uri, rows(5), storage_options=options)
+
+    done = le.apply(le.plan(opened(), WIDER, mode="NONE"), allow=("rewrite", "backfill"), table=opened(), progress=race)
+    assert raced
+    assert (done.status, done.ok) == ("applied", True)
+    assert done.replay is not None
+    assert done.replay.rows == 5
+    assert le.verify(opened(), full=True, columns="all").ok
+    assert sum(bag(opened().read()).values()) == 5
 
 
-def test_a_missing_table_is_told_from_a_missing_bucket(uri: str) -> None:
+def test_wrong_credentials_are_three_lines_without_a_secret_and_change_nothing(
+    reached: str,
+    store: Any,
+    opened: Callable[[], delta.Table],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    before = contents(opened())
+    plan = str(le.plan(opened(), RATED).save(tmp_path / "plan.json"))
+    target = str(tmp_path / "rated.avsc")
+    Path(target).write_text(json.dumps(RATED.to_json()))
+    wrong = "a-secret-that-is-wrong"
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", wrong)
+    for command in (
+        ["describe", reached],
+        ["plan", reached, target],
+        ["apply", plan, "--allow", "backfill"],
+        ["verify", reached],
+        ["history", reached],
+    ):
+        assert main(command) == 2, command
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert 1 <= len(printed.err.strip().splitlines()) <= 3, printed.err
+        assert "the store refuses access" in printed.err
+        assert wrong not in printed.err
+        assert store.key not in printed.err
+        assert "Traceback" not in printed.err
+    # The handle that was opened with the right ones still sees the table as it was.
+    assert contents(opened()) == before
+
+
+def test_a_missing_table_is_told_from_a_missing_bucket(store: Any, options: dict[str, str]) -> None:
     with pytest.raises(TableNotFound):
-        delta.open(uri, storage_options=OPTIONS)
+        delta.open(f"delta:{store.prefix()}/nothing", storage_options=options)
     with pytest.raises(CatalogUnavailable):
-        delta.open("delta:s3://there-is-no-such-bucket/x", storage_options=OPTIONS)
+        delta.open("delta:s3://there-is-no-such-bucket/x", storage_options=options)
+
+
+def test_a_store_that_is_down_is_said_to_be(uri: str, options: dict[str, str]) -> None:
+    # Port 9 of the loopback address: nothing of ours listens there.
+    down = {**options, "AWS_ENDPOINT_URL": "http://127.0.0.1:9", "max_retries": "0", "retry_timeout": "1s"}
+    with pytest.raises(CatalogUnavailable, match="did not answer"):
+        delta.open(uri, storage_options=down)
