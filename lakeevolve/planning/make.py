@@ -12,7 +12,7 @@ from lakeevolve.avro.resolution import resolve
 from lakeevolve.errors import PlanError
 from lakeevolve.model import path as paths
 from lakeevolve.model.change import Change
-from lakeevolve.model.diff import diff
+from lakeevolve.model.diff import Diff, diff
 from lakeevolve.model.find import enums
 from lakeevolve.model.renames import as_aliases
 from lakeevolve.model.schema import Schema
@@ -108,7 +108,7 @@ def plan(
         renames=renames,
         not_renames=not_renames,
     )
-    routed = _route(live, delta.changes, base, wanted, fills, routes or {})
+    routed = _route(live, delta, fills, routes or {})
     files = live.files(hint=hint)
     steps = _steps(live, routed, files)
     if steps and versions[-1].derived:
@@ -144,14 +144,10 @@ def _check_old_rows(old_rows: str | Mapping[str, str]) -> None:
 
 
 def _route(
-    table: Table,
-    changes: Sequence[Change],
-    base: Schema,
-    target: Schema,
-    fills: Mapping[str, Fill],
-    insisted: Mapping[str, str],
+    table: Table, delta: Diff, fills: Mapping[str, Fill], insisted: Mapping[str, str]
 ) -> list[tuple[Change, Capability]]:
-    routed = [(change, table.capability(change, base, target, fills)) for change in changes]
+    base, target, renames = delta.old, delta.new, delta.renames
+    routed = [(change, table.capability(change, base, target, fills, renames)) for change in delta.changes]
     taken = {field.name for field in base.fields}
     for at, (change, _) in enumerate(routed):
         path = change.new_path if hasattr(change, "new_path") else change.path

@@ -333,7 +333,7 @@ def base_path(resolution: Resolution, path: str) -> str | None:
     node: nodes.Node = resolution.root
     found: list[str] = []
     for segment in segments:
-        node = _through(node)
+        node = _entered(_through(node), found)
         match node:
             case nodes.Fields():
                 part = next((p for p in node.fields if p.field.name == segment), None)
@@ -344,10 +344,52 @@ def base_path(resolution: Resolution, path: str) -> str | None:
             case nodes.Items() | nodes.Values():
                 found.append(segment)
                 node = node.node
+            case nodes.FromUnion():
+                inner = _branch(node, segment)
+                if inner is None:
+                    return None
+                name, node = inner
+                found.append(f"<{name}>")
+            case nodes.ToBranch() if segment.startswith("<"):
+                if not _is_branch(node, segment):
+                    return None
+                node = node.node
             case _:
                 # Beneath here nothing is renamed: the rest stands as it is.
                 found.append(segment)
+    _entered(_through(node), found)
     return paths.join(tuple(found))
+
+
+def _entered(node: nodes.Node, found: list[str]) -> nodes.Node:
+    """The node of the branch that a union became, which is put to the path; any other node as it is."""
+    if not isinstance(node, nodes.FromUnion) or (isinstance(node.reader, avro.Union) and not node.reader.optional):
+        return node
+    taken = next((pair for pair in _named(node) if not isinstance(pair[1], nodes.Fail)), None)
+    if taken is None:
+        return node
+    found.append(f"<{taken[0]}>")
+    return _through(taken[1])
+
+
+def _branch(union: nodes.FromUnion, segment: str) -> tuple[str, nodes.Node] | None:
+    """The writer's branch that the reader's goes by, with its name: by the reader's name, else by the writer's."""
+    for name, node in _named(union):
+        if isinstance(node, nodes.ToBranch) and _is_branch(node, segment):
+            return name, node.node
+    return next(((name, node) for name, node in _named(union) if f"<{name}>" == segment), None)
+
+
+def _named(union: nodes.FromUnion) -> list[tuple[str, nodes.Node]]:
+    """The nodes of a union's branches other than null, with their names in the writer."""
+    kept = [n for n, t in zip(union.branches, union.writer.branches, strict=True) if not avro.is_null(t)]
+    return list(zip(avro.branch_names(union.writer), kept, strict=True))
+
+
+def _is_branch(node: nodes.ToBranch, segment: str) -> bool:
+    branch = node.reader.branches[node.index]
+    names = dict(zip(map(id, node.reader.values), avro.branch_names(node.reader), strict=True))
+    return segment == f"<{names.get(id(branch))}>"
 
 
 def _through(node: nodes.Node) -> nodes.Node:

@@ -282,8 +282,19 @@ class Table(Protocol):
         then the foreign columns; all of them, or these top-level ones, of which the predicate's is one."""
         ...
 
-    def capability(self, change: Change, base: Schema, target: Schema, fills: Mapping[str, Fill]) -> Capability:
-        """The route of one change for this table, as it is now."""
+    def capability(
+        self,
+        change: Change,
+        base: Schema,
+        target: Schema,
+        fills: Mapping[str, Fill],
+        renames: Mapping[str, str] | None = None,
+    ) -> Capability:
+        """The route of one change for this table, as it is now.
+
+        *renames* (new path -> old path) are all of the evolution's, those that its aliases declare included: rows are
+        looked at under the names that they have.
+        """
         ...
 
     def combine(self, changes: Sequence[tuple[Change, Capability]]) -> Sequence[tuple[Change, Capability]]:

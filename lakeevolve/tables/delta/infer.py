@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from lakeevolve.model import path as paths
+from lakeevolve.model.find import find_field
+from lakeevolve.model.origin import base_path
 from lakeevolve.model.schema import Schema
+from lakeevolve.tables.base import Version
 from lakeevolve.tables.delta.history import View
 from lakeevolve.tables.delta.log import Metadata
 from lakeevolve.tables.delta.project import restrict
@@ -61,12 +65,40 @@ def _arrow_leaves(type_: pa.DataType, at: tuple[str, ...]) -> list[tuple[str, ..
     return [at]
 
 
-def uses_symbol(table: Table, path: str, symbol: str, hint: Schema) -> bool:
-    """Whether any live row holds the symbol at a path of the newest version."""
-    top, *rest = paths.parts(path)
-    return any(
-        _holds(array, tuple(rest), symbol) for file in table.files(hint=hint) for array in table.column(file, top, hint)
-    )
+def uses_symbol(table: Table, path: str | None, symbol: str, hint: Schema) -> bool:
+    """Whether any live row holds the symbol at a path of the newest version; None stands for a path it lacks."""
+    places = dict(_places(table.history(hint), path))
+    for file in table.files(hint=hint):
+        place = places.get(file.version)
+        if place is not None:
+            top, *rest = paths.parts(place)
+            if any(_holds(array, tuple(rest), symbol) for array in table.column(file, top, hint)):
+                return True
+    return False
+
+
+def holds_column(table: Table, record: str | None, name: str, hint: Schema) -> bool:
+    """Whether a live file was written when the table had an earlier column of that name in a record, which goes by a
+    path of the newest version; None stands for a record that it lacks."""
+    versions = table.history(hint)
+    had = [
+        number
+        for number, place in _places(versions, record)
+        if number < versions[-1].number
+        and find_field(versions[number - 1].schema.root, paths.child(place, name)) is not None
+    ]
+    return bool(had) and any(file.version <= max(had) for file in table.files(hint=hint))
+
+
+def _places(versions: Sequence[Version], path: str | None) -> Iterator[tuple[int, str]]:
+    """Where what stands at a path of the newest version stood at each version that had it, the newest first."""
+    for at in range(len(versions) - 1, -1, -1):
+        if path is None:
+            return
+        yield versions[at].number, path
+        if at:
+            old, new = versions[at - 1], versions[at]
+            path = base_path(path, old.schema.root, new.schema.root, new.renames, fresh=new.fresh)
 
 
 def _holds(array: pa.Array, parts: tuple[str, ...], symbol: str) -> bool:

@@ -16,6 +16,7 @@ from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import (
     NO_DEFAULT,
     NULL,
+    PROMOTIONS,
     Array,
     AvroType,
     Enum,
@@ -32,6 +33,7 @@ from lakeevolve.model.types import (
     is_null,
     is_optional,
     kind,
+    short_name,
     without_null,
 )
 from lakeevolve.tables.delta.types import COMMENT, Column, DeltaType, ListOf, MapOf, Struct, decimal_of
@@ -329,21 +331,24 @@ class _Derivation:
     def _union(self, struct: Struct, hint: Union, at: str, hint_at: str) -> Union | None:
         """The union that a struct is, with the hint's types for branches; None where it is none.
 
-        Each column has to be an optional one that holds a branch of the hint, or a branch that goes by its own name.
+        Each column has to be an optional one that holds a branch of the hint, by its name or an alias of it and however
+        it is to change inside; or a branch that goes by its own name; or a record that the hint no longer has.
         """
-        known = dict(zip(branch_names(hint), hint.values, strict=True))
-        order = {name: at for at, name in enumerate(known)}
+        names = branch_names(hint)
         found: list[tuple[int, AvroType]] = []
+        matched = False
         for column in struct.columns:
-            branch = known.get(column.name)
-            probe = _Derivation(self.renames, self.follow)
-            here, there = paths.branch(at, column.name), paths.branch(hint_at, column.name)
-            type_, fits = probe._bare(column.type, branch, here, there)
-            if not column.nullable or not (kind(type_) == column.name if branch is None else fits):
+            place, branch = _branch_of(hint, column.name)
+            there = paths.branch(hint_at, names[place] if branch is not None else column.name)
+            here = paths.branch(at, column.name)
+            probe, _ = _Derivation(self.renames, self.follow)._bare(column.type, branch, here, there)
+            like = branch is not None and type(probe) is type(branch) and not isinstance(probe, Primitive)
+            if not column.nullable or not (like or kind(probe) == column.name or isinstance(probe, Record)):
                 return None
             type_, _ = self._bare(column.type, branch, here, there)
-            found.append((order.get(column.name, len(order)), type_))
-        if not any(c.name in known for c in struct.columns):
+            matched = matched or like or kind(probe) == column.name
+            found.append((place, _called(type_, column.name, at)))
+        if not matched:
             return None
         branches = [type_ for _, type_ in sorted(found, key=lambda pair: pair[0])]
         if hint.nullable:
@@ -364,6 +369,30 @@ class _Derivation:
             number += 1
             name = f"{type_.name}_{number}"
         return self.names.setdefault(name, replace(type_, name=name))
+
+
+def _branch_of(hint: Union, name: str) -> tuple[int, AvroType | None]:
+    """The branch of a union that goes, or by an alias went, by a name, under that name; and the place among the
+    branches of it or of what the name may be promoted to (else behind them all)."""
+    names = branch_names(hint)
+    for place, branch in enumerate(hint.values):
+        if names[place] == name:
+            return place, branch
+    for place, branch in enumerate(hint.values):
+        if isinstance(branch, (Record, Enum, Fixed)):
+            alias = next((alias for alias in branch.aliases if short_name(alias) == name), None)
+            if alias is not None:
+                return place, replace(branch, name=alias, aliases=())
+    wider = PROMOTIONS.get(name, frozenset())
+    return next((place for place, branch in enumerate(hint.values) if kind(branch) in wider), len(names)), None
+
+
+def _called(type_: AvroType, name: str, at: str) -> AvroType:
+    """A record that is a union's branch under the name of its column: where another record has the same name, it gets
+    a name space, since the column is called by the short name."""
+    if isinstance(type_, Record) and short_name(type_.name) != name and _avro_name(name) == name:
+        return replace(type_, name=f"{_avro_name(at)}.{name}")
+    return type_
 
 
 def _fits(hint: Primitive | Fixed | Enum, type_: DeltaType) -> bool:

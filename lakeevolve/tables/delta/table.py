@@ -8,9 +8,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from lakeevolve.errors import CommitConflict, TableError, TableNotFound, UnsupportedTable
+from lakeevolve.model import path as paths
 from lakeevolve.model.change import Change
 from lakeevolve.model.digest import json_digest
-from lakeevolve.model.find import find_field
+from lakeevolve.model.origin import base_path
+from lakeevolve.model.renames import as_aliases
 from lakeevolve.model.schema import Schema
 from lakeevolve.tables.base import (
     Capability,
@@ -30,7 +32,7 @@ from lakeevolve.tables.delta import commit as commits
 from lakeevolve.tables.delta import features
 from lakeevolve.tables.delta.evolve import alteration, evolve
 from lakeevolve.tables.delta.history import View, build, marker_entries
-from lakeevolve.tables.delta.infer import infer_version, uses_symbol
+from lakeevolve.tables.delta.infer import holds_column, infer_version, uses_symbol
 from lakeevolve.tables.delta.log import Add, Live, Snapshot, read_snapshot
 from lakeevolve.tables.delta.raw import Layout, footer, read_file, relative, stored
 from lakeevolve.tables.delta.scan import read_table, scratch, sql
@@ -217,25 +219,32 @@ class Table:
 
     # Planning -------------------------------------------------------------------------------------------------------
 
-    def capability(self, change: Change, base: Schema, target: Schema, fills: Mapping[str, Fill]) -> Capability:
-        return routes.capability(self._facts(base, target), change, base, target, fills)
+    def capability(
+        self,
+        change: Change,
+        base: Schema,
+        target: Schema,
+        fills: Mapping[str, Fill],
+        renames: Mapping[str, str] | None = None,
+    ) -> Capability:
+        return routes.capability(self._facts(base, target, renames or {}), change, base, target, fills)
 
-    def _facts(self, base: Schema, target: Schema) -> routes.Facts:
+    def _facts(self, base: Schema, target: Schema, renames: Mapping[str, str]) -> routes.Facts:
         snapshot = self._snapshot
+        hint = as_aliases(target, {old: new for new, old in renames.items()})
+
+        def earlier(path: str) -> str | None:
+            return base_path(path, base.root, target.root, renames)
+
         owned = {f.name for f in base.fields}
         return routes.Facts(
             snapshot.protocol,
             snapshot.metadata,
             tuple(c.name for c in snapshot.metadata.struct.columns if c.name not in owned),
-            held=lambda path: self._held(path, target),
-            uses=lambda path, symbol: uses_symbol(self, path, symbol, target),
+            held=lambda path: holds_column(self, earlier(paths.parent(path)), paths.leaf(path), hint),
+            uses=lambda path, symbol: uses_symbol(self, earlier(path), symbol, hint),
             unevaluable=self._unevaluable,
         )
-
-    def _held(self, path: str, hint: Schema) -> bool:
-        """Whether a live file was written when the table had an earlier column of that path."""
-        earlier = [v for v in self.history(hint)[:-1] if find_field(v.schema.root, path) is not None]
-        return bool(earlier) and any(file.version <= earlier[-1].number for file in self.files(hint=hint))
 
     def _unevaluable(self) -> str | None:
         for name, expression in features.conditions(self._snapshot.metadata):

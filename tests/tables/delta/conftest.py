@@ -99,7 +99,7 @@ def stage(
     found = diff(base, target, renames=renames or {})
     changes = found.changes
     fills: dict[str, Fill] = {c.path: old_rows for c in changes if isinstance(c, AddField)}
-    routed = table.combine([(c, table.capability(c, base, target, fills)) for c in changes])
+    routed = table.combine([(c, table.capability(c, base, target, fills, found.renames)) for c in changes])
     refused = [(c, can) for c, can in routed if can.route in ("refuse", "external")]
     if refused:
         raise Refused(refused)
