@@ -19,7 +19,6 @@ from lakeevolve.replay.compare import Mismatch
 from lakeevolve.replay.evidence import Evidence, installed
 from lakeevolve.replay.faults import ReaderFault
 from lakeevolve.replay.fold import Folds
-from lakeevolve.replay.preconditions import check_preconditions
 from lakeevolve.replay.readers import Reader, open_reader
 from lakeevolve.replay.result import OWN_READER, ReplayResult, make_evidence, named
 from lakeevolve.replay.sides import (
@@ -31,7 +30,6 @@ from lakeevolve.replay.sides import (
     expected_rows,
     type_mismatches,
 )
-from lakeevolve.tables.assumed import assumptions, by_precondition
 from lakeevolve.tables.base import DataFile, Predicate, Table
 
 Progress = Callable[[int, int], None]
@@ -119,7 +117,6 @@ def verify(
     chosen = _sampled(files, sample)
     run = _Run(table, folds, hint, chosen, len(chosen) == len(files), engine or LocalEngine(), progress, others)
     run.against(hint)
-    run.taken_for(hint)
     run.own_reader(columns, contracts, since)
     run.second_readers()
     if full:
@@ -205,16 +202,6 @@ class _Run:
                 if other.get_field_index(name) < 0 and name not in self.table.foreign:
                     found.append(Mismatch(None, None, name, "", "", kind, "table", "type"))
         self.note(found)
-
-    def taken_for(self, wanted: Schema | None) -> None:
-        """What the rows of a table without a marker have to confirm of the schema that it is taken for."""
-        if wanted is None or self.folds.newest.recorded:
-            return
-        kinds = by_precondition(assumptions(self.table.derived(), self.folds.newest.schema))
-        for broken in check_preconditions(self.table, [(None, kind) for kind in kinds], self.files, hint=wanted):
-            self.note(
-                [Mismatch(broken.file, broken.row, broken.path, "", "", broken.told, RAW_READER, "value")], broken.rows
-            )
 
     # --- the table's own reader
 
