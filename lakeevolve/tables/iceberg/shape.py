@@ -307,7 +307,10 @@ def _as_column(
             keys = _to_file(keys, column.key_field, wanted.key_field, None, paths.values(path), 0)
             values = _to_file(values, column.value_field, wanted.item_field, below(type_), paths.values(path), 0)
             return nested.list_like(wanted, offsets, nested.entries(wanted, keys, values), array)
-    return to_layout(array, wanted)
+    try:
+        return to_layout(array, wanted)
+    except TableError as error:
+        raise TableError(error.what, where=path or "$", hint=error.hint) from error
 
 
 def _solid(array: pa.Array) -> pa.Array:

@@ -33,7 +33,7 @@ from pyiceberg.table.update import (
     update_table_metadata,
 )
 
-from lakeevolve.errors import TableError, UnsupportedTable
+from lakeevolve.errors import PlanBlocked, TableError, UnsupportedTable
 from lakeevolve.model.change import Change
 from lakeevolve.model.schema import Schema
 from lakeevolve.tables.base import Capability, DataFile, Evolution, Predicate, StagedFile
@@ -284,6 +284,11 @@ class _Staging:
             partition=theirs.partition,
             spec_id=theirs.spec_id or 0,
             sort_order_id=theirs.sort_order_id,
+            unfit=lambda error, row: PlanBlocked(
+                f"the data does not allow the plan: {error.what}",
+                where=f"{source.path}, row {row}, {error.where or '$'}",
+                hint="mend the row, or keep the type; the table is as it was",
+            ),
         )
         self.evolution.progress(source)
         if made is None:

@@ -7,7 +7,7 @@ file in memory, so it is not used. Its statistics are not either: they fail on i
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,9 +24,10 @@ from pyiceberg.typedef import Record as PartitionRecord
 from pyiceberg.types import BinaryType, DecimalType, NestedField, PrimitiveType, StringType
 from pyiceberg.utils.decimal import unscaled_to_decimal
 
-from lakeevolve.errors import TableError
+from lakeevolve.errors import LakeEvolveError, TableError
 from lakeevolve.model import path as paths
 from lakeevolve.model.schema import Schema
+from lakeevolve.model.types import AvroType
 from lakeevolve.tables.iceberg.catalog import translated
 from lakeevolve.tables.iceberg.shape import file_field, to_file
 from lakeevolve.tables.iceberg.types import inner_fields
@@ -56,6 +57,7 @@ def write_file(
     partition: PartitionRecord | None = None,
     spec_id: int = 0,
     sort_order_id: int | None = None,
+    unfit: Callable[[TableError, int], LakeEvolveError] | None = None,
 ) -> Written | None:
     """Write one data file; None, and no file, where *batches* hold no row.
 
@@ -65,6 +67,8 @@ def write_file(
         Rows in the canonical layout of *avro*, then the foreign columns of *schema* in the table's own types.
     partition, spec_id:
         The partition that every row belongs to.
+    unfit:
+        Makes the error of a row (zero-based) that does not fit; by default a ``TableError`` that names it.
 
     Raises
     ------
@@ -80,11 +84,7 @@ def write_file(
     writer: pq.ParquetWriter | None = None
     try:
         for group in _groups(batches):
-            held = _arrays(group, schema)
-            arrays = [
-                to_file(held[column.name], column, wanted, types.get(column.name), paths.child("", column.name))
-                for column, wanted in zip(schema.columns, arrow, strict=True)
-            ]
+            arrays = _fitted(group, schema, arrow, types, rows, unfit or _unfit)
             if writer is None:
                 with translated(path):
                     stream = output.create(overwrite=False)
@@ -133,6 +133,42 @@ def _discard(io: FileIO, path: str, writer: Any, stream: Any) -> None:
             io.delete(path)
         except Exception:
             return
+
+
+def _fitted(
+    group: pa.Table,
+    schema: IcebergSchema,
+    arrow: pa.Schema,
+    types: Mapping[str, AvroType],
+    before: int,
+    unfit: Callable[[TableError, int], LakeEvolveError],
+) -> list[pa.Array]:
+    """The columns as the file holds them; *before* is the number of rows that came before these."""
+
+    def fit(column: NestedField, wanted: pa.Field, array: pa.Array) -> pa.Array:
+        return to_file(array, column, wanted, types.get(column.name), paths.child("", column.name))
+
+    held = _arrays(group, schema)
+    made = []
+    for column, wanted in zip(schema.columns, arrow, strict=True):
+        array = held[column.name]
+        try:
+            made.append(fit(column, wanted, array))
+        except TableError as error:
+            first, end = 0, len(array)
+            while end - first > 1:
+                middle = (first + end) // 2
+                try:
+                    fit(column, wanted, array.slice(first, middle - first))
+                    first = middle
+                except TableError as other:
+                    error, end = other, middle
+            raise unfit(error, before + first) from error
+    return made
+
+
+def _unfit(error: TableError, row: int) -> TableError:
+    return TableError(error.what, where=f"row {row}, {error.where or '$'}", hint=error.hint)
 
 
 def _arrays(rows: pa.Table, schema: IcebergSchema) -> dict[str, pa.Array]:
