@@ -108,8 +108,6 @@ class DataFile:
 
 
 @dataclass(frozen=True, slots=True)
-class StagedFile:
-@dataclass(frozen=True, slots=True)
 class Stored:
     """What lies in the store where the table's metadata lists a data file.
 
@@ -120,6 +118,8 @@ class Stored:
     rows: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class StagedFile:
     """A data file that is written and not yet part of the table; ``sources`` are the files it was made from."""
 
     path: str
@@ -259,8 +259,6 @@ class Table(Protocol):
         rewrite leads between. None where that commit wrote none, or is no longer known."""
         ...
 
-    def raw(self, file: DataFile, hint: Schema | None = None) -> Iterator[pa.RecordBatch]:
-        """The file's live rows as pyarrow alone reads them, in file order: the canonical layout of the file's
     def live(self, file: DataFile) -> int | None:
         """How many rows of a file the metadata says that readers see; None where deletes leave that open."""
         ...
@@ -269,6 +267,8 @@ class Table(Protocol):
         """What the store has of a file, without reading its rows."""
         ...
 
+    def raw(self, file: DataFile, hint: Schema | None = None) -> Iterator[pa.RecordBatch]:
+        """The file's live rows as pyarrow alone reads them, in file order: the canonical layout of the file's
         version, then the foreign columns. A column that the version has and the footer lacks is null."""
         ...
 

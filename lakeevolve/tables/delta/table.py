@@ -24,9 +24,9 @@ from lakeevolve.tables.base import (
     Route,
     Staged,
     State,
+    Stored,
     Version,
 )
-    Stored,
 from lakeevolve.tables.delta import capability as routes
 from lakeevolve.tables.delta import commit as commits
 from lakeevolve.tables.delta import features
@@ -104,14 +104,14 @@ class Table:
         # An evolution that writes data is one commit, and that commit brings the version.
         return (version.commit - 1, version.commit) if wrote and version.commit else None
 
-    def raw(self, file: DataFile, hint: Schema | None = None) -> Iterator[pa.RecordBatch]:
-        features.refuse_unreadable(self._snapshot.protocol, self.uri)
     def live(self, file: DataFile) -> int | None:
         return self._add(file).live
 
     def stored(self, file: DataFile) -> Stored:
         return stored(self._fs, file.path, self.uri)
 
+    def raw(self, file: DataFile, hint: Schema | None = None) -> Iterator[pa.RecordBatch]:
+        features.refuse_unreadable(self._snapshot.protocol, self.uri)
         view = self._view(hint)
         add = self._add(file)
         layout = self._layout(view, file.version)
