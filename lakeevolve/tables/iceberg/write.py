@@ -155,15 +155,15 @@ def _fitted(
         try:
             made.append(fit(column, wanted, array))
         except TableError as error:
-            first, end = 0, len(array)
+            found, first, end = error, 0, len(array)
             while end - first > 1:
                 middle = (first + end) // 2
                 try:
                     fit(column, wanted, array.slice(first, middle - first))
                     first = middle
                 except TableError as other:
-                    error, end = other, middle
-            raise unfit(error, before + first) from error
+                    found, end = other, middle
+            raise unfit(found, before + first) from error
     return made
 
 
