@@ -26,7 +26,7 @@ Fill = Literal["default", "null"]
 Permit = Literal["rewrite", "backfill", "drop", "protocol-upgrade"]
 
 #: What has to be true of the live rows before a step may run, checked by lakeevolve against the raw files.
-Precondition = Literal["no-nulls", "symbol-unused", "branch-unused", "resolves", "symbols-known"]
+Precondition = Literal["no-nulls", "symbol-unused", "branch-unused", "resolves", "symbols-known", "values-valid"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,8 @@ class Version:
     Versions count from 1 without gaps. ``renames`` (new path -> old path) and ``fresh`` (paths that hold new columns
     although the previous version has a field of that name) say how the fields follow from the previous version where
     the names alone do not. ``fills`` says per path what rows older than this version read in a column that it added.
-    A ``derived`` version was made by another tool and is read off the table's own metadata. ``commit`` is the
+    A ``derived`` version was made by another tool and is read off the table's own metadata; ``recorded`` says whether
+    the marker holds it. ``commit`` is the
     snapshot id or Delta version from which it is in force (None: since the table began), ``schema_id`` Iceberg's.
     """
 
@@ -83,6 +84,7 @@ class Version:
     commit: int | None = None
     schema_id: int | None = None
     at: datetime | None = None
+    recorded: bool = False
 
     @property
     def digest(self) -> str:

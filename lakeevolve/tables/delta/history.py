@@ -175,6 +175,7 @@ def _from_marker(
                 derived=entry.plan is None,
                 commit=commit,
                 at=times.get(commit) if commit is not None else None,
+                recorded=True,
             )
         )
         structs.append(_in_force(changes, commit) or _metadata(changes[0]).struct)
