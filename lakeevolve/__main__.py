@@ -16,34 +16,62 @@ def main(args: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if args is None else args)
     debug = "--debug" in given
     given = [arg for arg in given if arg != "--debug"]
-    from lakeevolve.cli.app import app
-
     try:
+        from lakeevolve.cli.app import app
+
         code = app(args=given, standalone_mode=False)
         sys.stdout.flush()
     except LakeEvolveError as error:
-        if debug:
-            raise
-        return _say(error.lines(), error.exit_code)
+        return _fail(error, error.lines(), error.exit_code, given, debug)
     except KeyboardInterrupt:
-        return _say(("interrupted",), INTERRUPTED)
+        return _interrupted(given)
     except BrokenPipeError:
         # The reader of our output is gone; there is nobody left to tell.
         sys.stderr.close()
         return COULD_NOT_RUN
     except Exception as error:
-        if debug:
-            raise
-        message = getattr(error, "format_message", None)
-        if message is not None:
-            return _say((" ".join(message().split()), "next: lakeevolve --help"), COULD_NOT_RUN)
-        if type(error).__name__ == "Abort":
-            return _say(("interrupted",), INTERRUPTED)
-        # A library's text may hold row values, so only the type of what happened is shown.
-        return _say(
-            (f"an unexpected {type(error).__name__} stopped lakeevolve", "next: run again with --debug"), COULD_NOT_RUN
-        )
+        return _unplanned(error, given, debug)
+    # typer turns Ctrl-C into this code, without a word.
+    if code == INTERRUPTED:
+        return _interrupted(given)
     return code if isinstance(code, int) else 0
+
+
+def _unplanned(error: Exception, given: Sequence[str], debug: bool) -> int:
+    kind = type(error).__name__
+    if kind == "Abort":
+        return _interrupted(given)
+    message = getattr(error, "format_message", None)
+    if message is None:
+        # A library's text may hold row values, so only the type of what happened is shown.
+        lines = (f"an unexpected {kind} stopped lakeevolve", "next: run again with --debug")
+        return _fail(error, lines, COULD_NOT_RUN, given, debug)
+    context = getattr(error, "ctx", None)
+    if kind == "NoArgsIsHelpError" and context is not None:
+        sys.stdout.write(context.get_help() + "\n")
+        return COULD_NOT_RUN
+    command = getattr(context, "command_path", "lakeevolve").removeprefix("python -m ")
+    return _fail(error, (" ".join(message().split()), f"next: {command} --help"), COULD_NOT_RUN, given, False)
+
+
+def _interrupted(given: Sequence[str]) -> int:
+    again = ("next: run the same command again; a plan that has landed is not applied twice",)
+    return _say(("interrupted", *(again if "apply" in given[:1] else ())), INTERRUPTED)
+
+
+def _fail(error: Exception, lines: Sequence[str], code: int, given: Sequence[str], debug: bool) -> int:
+    """Say what went wrong, without any credential that is known to this process."""
+    from lakeevolve.cli.secrets import known_secrets
+    from lakeevolve.redaction import redact
+
+    known = known_secrets(given)
+    if debug:
+        import traceback
+
+        # Never with locals, which hold options.
+        text = "".join(traceback.format_exception(error))
+        sys.stderr.write(redact(text, known, library=True))
+    return _say([redact(line, known) for line in lines], code)
 
 
 def _say(lines: Sequence[str], code: int) -> int:

@@ -1,21 +1,82 @@
-"""The commands under one name."""
+"""The commands under one name, each loaded when it is called or listed."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import importlib
+from difflib import get_close_matches
+from typing import Annotated, Any, Final
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from lakeevolve.cli import apply, check, demo, describe, diff, history, plan, rules, show, verify
+#: Command -> module and function; the function's docstring is the help.
+COMMANDS: Final = {
+    "diff": "diff:diff",
+    "check": "check:check",
+    "plan": "plan:plan",
+    "show": "show:show",
+    "apply": "apply:apply",
+    "verify": "verify:verify",
+    "history": "history:history",
+    "describe": "describe:describe",
+    "rules": "rules:rules",
+    "explain": "rules:explain",
+    "demo": "demo:demo",
+}
+_SETTINGS: Final[dict[str, Any]] = {"pretty_exceptions_enable": False, "rich_markup_mode": None}
 
-app = typer.Typer(
-    name="lakeevolve",
-    help="Evolve Iceberg and Delta tables the way Avro says a schema may evolve, and prove it value by value.",
-    no_args_is_help=True,
-    add_completion=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
+
+class _AsGiven:
+    """What a parameter of text or a flag does to its value: nothing.
+
+    typer 0.26 and later ask pydantic even for these, which takes longer to load than most commands take to run.
+    """
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        many = param.multiple or param.nargs == -1
+        if value is None:
+            return () if many else None
+        return list(value) if many else value
+
+
+def _take_as_given(params: list[Any]) -> list[Any]:
+    for param in params:
+        kind = getattr(getattr(param, "type_descriptor", None), "annotation", None)
+        if hasattr(param, "_runtime_param") and kind in (str, bool, list[str]):
+            param._runtime_param = _AsGiven()
+    return params
+
+
+class Command(TyperCommand):
+    """One command."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _take_as_given(super().get_params(ctx))
+
+
+class Commands(TyperGroup):
+    """All of them."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _take_as_given(super().get_params(ctx))
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name].partition(":")
+        function = getattr(importlib.import_module(f"lakeevolve.cli.{module}"), name)
+        alone = typer.Typer(add_completion=False, **_SETTINGS)
+        alone.command(cmd_name, cls=Command)(function)
+        return typer.main.get_command(alone)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            near = get_close_matches(args[0], COMMANDS, n=1)
+            ctx.fail(f"there is no command {args[0]!r}" + (f"; did you mean {near[0]}?" if near else ""))
+        return super().resolve_command(ctx, args)
 
 
 def _version(wanted: bool) -> None:
@@ -26,6 +87,16 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+app = typer.Typer(
+    cls=Commands,
+    name="lakeevolve",
+    help="Evolve Iceberg and Delta tables the way Avro says a schema may evolve, and prove it value by value.",
+    no_args_is_help=True,
+    add_completion=True,
+    **_SETTINGS,
+)
+
+
 @app.callback()
 def main(
     version: Annotated[
@@ -33,7 +104,3 @@ def main(
     ] = False,
 ) -> None:
     """Findings and results go to stdout, progress and messages to stderr. --debug shows tracebacks."""
-
-
-for module in (diff, check, plan, show, apply, verify, history, describe, rules, demo):
-    module.add_to(app)

@@ -2,38 +2,50 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from lakeevolve.cli.console import Format, FormatOption, progress_bars, write, write_json
+from lakeevolve.cli.console import progress_bars
+from lakeevolve.cli.emit import emit
+from lakeevolve.cli.options import FindingsFormat, FindingsOutput, PlanArgument, TableOption, open_with
+
+PERMITS = ("rewrite", "backfill", "drop", "protocol-upgrade")
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("apply", help="Run a saved plan: proof, one commit, replay.")(apply)
+def _permits(values: list[str] | None) -> list[str] | None:
+    for value in values or ():
+        if value not in PERMITS:
+            raise typer.BadParameter(f"{value!r} is none of {', '.join(PERMITS)}", param_hint="--allow")
+    return values
 
 
 def apply(
-    plan: Annotated[Path, typer.Argument(help="A plan file.")],
+    plan: PlanArgument,
     allow: Annotated[
-        list[str] | None, typer.Option("--allow", help="Permit: rewrite, backfill, drop, protocol-upgrade. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--allow",
+            help="Permit a kind of step: " + ", ".join(PERMITS) + ". Repeatable.",
+            metavar="|".join(PERMITS),
+            callback=_permits,
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an apply that stopped part-way.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, write nothing.")] = False,
-    format: FormatOption = Format.text,
+    option: TableOption = None,
+    format: FindingsFormat = "text",
+    output: FindingsOutput = None,
 ) -> int:
+    """Run a saved plan: proof, one commit, replay."""
     from lakeevolve.applying.apply import apply as run
     from lakeevolve.errors import ReplayMismatch
     from lakeevolve.planning.plan import load_plan
-    from lakeevolve.report.json import application_record
-    from lakeevolve.report.text import application_text
+    from lakeevolve.report.outcome import of_application
 
     saved = load_plan(plan)
+    live = open_with(saved.table["uri"], option)
     with progress_bars() as progress:
-        done = run(saved, frozenset(allow or ()), resume=resume, dry_run=dry_run, progress=progress)
-    if format is Format.json:
-        write_json(application_record(done))
-    else:
-        write(application_text(done, saved))
+        done = run(saved, frozenset(allow or ()), table=live, resume=resume, dry_run=dry_run, progress=progress)
+    emit(of_application(done, saved), format, output)
     return 0 if done.ok else ReplayMismatch.exit_code

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("demo", help="Evolve two sample tables in both formats through three versions, and verify each.")(demo)
-
-
 def demo(
     directory: Annotated[
-        Path, typer.Argument(help="A new or empty folder, or that of an earlier demo, which is replaced.")
-    ] = Path("lakeevolve-demo"),
+        str,
+        typer.Argument(help="A new or empty folder, or that of an earlier demo, which is replaced.", metavar="[DIR]"),
+    ] = "lakeevolve-demo",
 ) -> int:
+    """Evolve two sample tables in both formats through three versions, and verify each."""
     from rich.console import Console
 
     from lakeevolve.demo.run import run

@@ -1,4 +1,4 @@
-"""``lakeevolve describe TABLE``: what a table is, as JSON."""
+"""``lakeevolve describe TABLE``: what a table is."""
 
 from __future__ import annotations
 
@@ -6,23 +6,29 @@ from typing import Annotated
 
 import typer
 
-from lakeevolve.cli.console import Format, FormatOption, write, write_json
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command("describe", help="Say what a table is: identity, schema, versions, features, counts.")(describe)
+from lakeevolve.cli.console import note
+from lakeevolve.cli.emit import emit
+from lakeevolve.cli.options import PlainFormat, PlainOutput, TableArgument, TableOption, open_with
 
 
 def describe(
-    table: Annotated[str, typer.Argument(help="iceberg:CATALOG/ns.table or delta:PATH")],
-    format: FormatOption = Format.text,
+    table: TableArgument,
+    save: Annotated[
+        str | None,
+        typer.Option("--save", help="Save the description here; it serves as a source of the schema.", metavar="FILE"),
+    ] = None,
+    option: TableOption = None,
+    format: PlainFormat = "text",
+    output: PlainOutput = None,
 ) -> int:
-    from lakeevolve.report.text import description_text
-    from lakeevolve.tables import open_table
+    """Say what a table is: identity, schema, versions, features, counts."""
+    from lakeevolve.report.outcome import of_description
+    from lakeevolve.tables.description import describe as make
 
-    found = open_table(table).describe()
-    if format is Format.json:
-        write_json(found)
-    else:
-        write(description_text(found))
+    found = make(open_with(table, option))
+    if save is not None:
+        found.save(save)
+    emit(of_description(found.to_json()), format, output)
+    if save is not None:
+        note(f"saved to {save}")
     return 0

@@ -6,27 +6,29 @@ from typing import Annotated
 
 import typer
 
-from lakeevolve.cli.console import Format, FormatOption, RenameOption, pairs, write, write_json
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command("diff", help="Show what changed between two schemas.")(diff)
+from lakeevolve.cli.console import note
+from lakeevolve.cli.emit import emit
+from lakeevolve.cli.options import ChangesFormat, ChangesOutput, RenameOption, pairs
 
 
 def diff(
-    old: Annotated[str, typer.Argument(help="A schema: file, git:REF:path, table URI, ...")],
-    new: Annotated[str, typer.Argument(help="The schema to compare it with.")],
+    old: Annotated[str, typer.Argument(help="A schema: file, git:REF:path, table URI, ...", metavar="OLD")],
+    new: Annotated[str, typer.Argument(help="The schema to compare it with.", metavar="NEW")],
     rename: RenameOption = None,
-    format: FormatOption = Format.text,
+    format: ChangesFormat = "text",
+    output: ChangesOutput = None,
 ) -> int:
+    """Show what changed between two schemas."""
     from lakeevolve import sources
+    from lakeevolve.model.declared import check_renames
     from lakeevolve.model.diff import diff as compare
-    from lakeevolve.report.json import diff_record
-    from lakeevolve.report.text import diff_text
+    from lakeevolve.report.outcome import of_diff
 
-    found = compare(sources.load(old, lenient=True), sources.load(new), renames=pairs(rename, "--rename"))
-    if format is Format.json:
-        write_json(diff_record(found))
-    else:
-        write(diff_text(found))
+    renames = pairs(rename, "--rename")
+    before, after = sources.load(old, lenient=True), sources.load(new)
+    check_renames(renames, after, [before], strict=True)
+    found = compare(before, after, renames=renames)
+    for was, now in found.unused:
+        note(f"note: --rename {was}={now} renames nothing: the old schema has {now} already")
+    emit(of_diff(found), format, output)
     return 0

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from lakeevolve.cli.console import Format, FormatOption, write, write_json
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command("history", help="List the versions of a table, with what others changed.")(history)
+from lakeevolve.cli.emit import emit
+from lakeevolve.cli.options import PlainFormat, PlainOutput, TableArgument, TableOption, open_with
 
 
 def history(
-    table: Annotated[str, typer.Argument(help="iceberg:CATALOG/ns.table or delta:PATH")],
-    format: FormatOption = Format.text,
+    table: TableArgument, option: TableOption = None, format: PlainFormat = "text", output: PlainOutput = None
 ) -> int:
-    from lakeevolve.report.json import history_record
-    from lakeevolve.report.text import history_text
-    from lakeevolve.tables import open_table
+    """List the versions of a table, with what others changed."""
+    from lakeevolve.report.outcome import of_history
 
-    versions = open_table(table).history()
-    if format is Format.json:
-        write_json(history_record(versions))
-    else:
-        write(history_text(versions, table))
+    live = open_with(table, option)
+    emit(of_history(live.history(), live.uri), format, output)
     return 0

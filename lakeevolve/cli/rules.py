@@ -6,27 +6,24 @@ from typing import Annotated
 
 import typer
 
-from lakeevolve.cli.console import Format, FormatOption, write, write_json
+from lakeevolve.cli.console import write
+from lakeevolve.cli.emit import emit
+from lakeevolve.cli.options import PlainFormat, PlainOutput
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("rules", help="List every rule.")(rules)
-    app.command("explain", help="Explain a rule.")(explain)
-
-
-def rules(format: FormatOption = Format.text) -> int:
-    from lakeevolve.report.json import rule_record
-    from lakeevolve.report.text import rules_text
+def rules(format: PlainFormat = "text", output: PlainOutput = None) -> int:
+    """List every rule."""
+    from lakeevolve.report.outcome import of_rules
     from lakeevolve.rules.catalogue import RULES
 
-    if format is Format.json:
-        write_json([rule_record(rule) for rule in RULES.values()])
-    else:
-        write(rules_text(RULES.values()))
+    emit(of_rules(RULES.values()), format, output)
     return 0
 
 
-def explain(rule: Annotated[str, typer.Argument(help="A rule id, e.g. FIELD-ADDED-NO-DEFAULT.")]) -> int:
+def explain(
+    rule: Annotated[str, typer.Argument(help="A rule id, e.g. FIELD-ADDED-NO-DEFAULT.", metavar="RULE")],
+) -> int:
+    """Explain a rule."""
     from difflib import get_close_matches
 
     from lakeevolve.report.text import rule_text

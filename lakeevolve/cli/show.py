@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
-from lakeevolve.cli.console import Format, FormatOption, note, write, write_json
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command("show", help="Show a saved plan.")(show)
+from lakeevolve.cli.console import note
+from lakeevolve.cli.emit import emit
+from lakeevolve.cli.options import FindingsFormat, FindingsOutput, PlanArgument, TableOption, open_with
 
 
 def show(
-    plan: Annotated[Path, typer.Argument(help="A plan file.")],
-    format: FormatOption = Format.text,
+    plan: PlanArgument,
+    option: TableOption = None,
+    format: FindingsFormat = "text",
+    output: FindingsOutput = None,
 ) -> int:
+    """Show a saved plan, and say whether it is stale."""
     from lakeevolve.errors import TableError
     from lakeevolve.planning.plan import load_plan
-    from lakeevolve.report.json import plan_record
-    from lakeevolve.report.text import plan_text
+    from lakeevolve.report.outcome import of_plan
 
     saved = load_plan(plan)
-    if format is Format.json:
-        write_json(plan_record(saved))
-    else:
-        write(plan_text(saved))
+    emit(of_plan(saved), format, output)
     try:
-        reason = saved.stale()
+        reason = saved.stale(open_with(saved.table["uri"], option))
     except TableError as error:
         note(f"warning: whether the plan is stale cannot be told: {error.what}")
     else:

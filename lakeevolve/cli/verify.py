@@ -3,50 +3,87 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from lakeevolve.cli.console import Format, FormatOption, progress_bars, write, write_json
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command("verify", help="Replay a table: compare every value with what Avro resolution says.")(verify)
+from lakeevolve.cli.console import progress_bars
+from lakeevolve.cli.emit import emit
+from lakeevolve.cli.options import (
+    FindingsFormat,
+    FindingsOutput,
+    TableArgument,
+    TableOption,
+    choice,
+    count_of,
+    open_with,
+)
 
 
 def verify(
-    table: Annotated[str, typer.Argument(help="iceberg:CATALOG/ns.table or delta:PATH")],
+    table: TableArgument,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            help="The schema that the table is meant to have; its columns take their Avro types from it where the "
+            "table carries none.",
+            metavar="SCHEMA",
+        ),
+    ] = None,
     full: Annotated[
         bool, typer.Option("--full", help="Repeat the proof of each rewrite while the state before it exists.")
     ] = False,
+    columns: Annotated[
+        str,
+        choice(
+            "--columns",
+            ("changed", "all"),
+            "Which columns are asked for under filters; whole rows are compared always.",
+        ),
+    ] = "changed",
+    sample: Annotated[
+        str | None,
+        typer.Option("--sample", help="Look at this many files at most, at least one of each version.", metavar="N"),
+    ] = None,
     reader: Annotated[
-        list[str] | None, typer.Option("--reader", help="Ask a second reader too: duckdb, polars. Repeatable.")
+        list[str] | None,
+        typer.Option("--reader", help="Ask a second reader too: duckdb, polars. Repeatable.", metavar="NAME"),
+    ] = None,
+    readers: Annotated[
+        str | None, typer.Option("--readers", help="The same, as a list: duckdb,polars.", metavar="NAME,NAME")
     ] = None,
     show_values: Annotated[
         bool, typer.Option("--show-values", help="Show the values of mismatches; on a terminal only.")
     ] = False,
-    format: FormatOption = Format.text,
+    option: TableOption = None,
+    format: FindingsFormat = "text",
+    output: FindingsOutput = None,
 ) -> int:
+    """Replay a table: compare every value with what Avro resolution says."""
+    from lakeevolve import sources
     from lakeevolve.applying.proofs import proofs_of
     from lakeevolve.errors import ReplayMismatch
     from lakeevolve.replay.verify import verify as replay
-    from lakeevolve.report.json import replay_record
-    from lakeevolve.report.text import replay_text
-    from lakeevolve.tables import open_table
+    from lakeevolve.report.outcome import of_verify
 
-    if show_values and not (sys.stdout.isatty() and format is Format.text):
+    if show_values and not (sys.stdout.isatty() and format == "text"):
         raise typer.BadParameter("values are shown on a terminal only", param_hint="--show-values")
-    live = open_table(table)
+    files = count_of(sample, "--sample")
+    asked = [*(reader or ()), *(name.strip() for name in (readers or "").split(",") if name.strip())]
+    wanted = None if against is None else sources.load(against)
+    live = open_with(table, option)
+    filtered: Any = columns
     with progress_bars() as progress:
         result = replay(
             live,
+            wanted,
             full=full,
-            readers=tuple(reader or ()),
+            columns=filtered,
+            sample=files,
+            readers=tuple(dict.fromkeys(asked)),
             progress=lambda done, of: progress("verify", done, of),
             evidence=proofs_of(live) if full else (),
         )
-    if format is Format.json:
-        write_json(replay_record(result))
-    else:
-        write(replay_text(result, table, show_values=show_values))
+    emit(of_verify(result, live.uri, show_values=show_values), format, output)
     return 0 if result.ok else ReplayMismatch.exit_code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,11 +14,21 @@ if TYPE_CHECKING:
     from lakeevolve.model.diff import Diff
     from lakeevolve.planning.plan import Plan
     from lakeevolve.replay.result import ReplayResult
+    from lakeevolve.report.outcome import Outcome
     from lakeevolve.rules.catalogue import Rule
     from lakeevolve.rules.modes import Report
     from lakeevolve.tables.base import Version
 
 FORMAT_VERSION: Final = "1.0"
+
+
+def json_text(record: Any) -> str:
+    """A record as text; the same record gives the same text."""
+    return json.dumps(record, indent=2, sort_keys=True, ensure_ascii=False)
+
+
+def outcome_json(outcome: Outcome) -> str:
+    return json_text(outcome.record)
 
 
 def _record(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from lakeevolve.model.change import (
     AddBranch,
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from lakeevolve.model.diff import Diff
     from lakeevolve.planning.plan import Estimate, Plan, Step
     from lakeevolve.replay.result import Mismatch, ReplayResult
+    from lakeevolve.report.outcome import Outcome
     from lakeevolve.rules.catalogue import Rule
     from lakeevolve.rules.findings import Finding
     from lakeevolve.rules.modes import Report
@@ -44,6 +44,10 @@ _SIGN = {
 def sign(change: Change) -> str:
     """``+`` something is added, ``-`` dropped, ``>`` renamed, ``~`` changed."""
     return _SIGN.get(type(change), "~")
+
+
+def outcome_text(outcome: Outcome) -> str:
+    return outcome.text()
 
 
 def diff_text(diff: Diff) -> str:
@@ -95,15 +99,27 @@ def plan_text(plan: Plan) -> str:
     findings = [finding for finding in plan.findings if not finding.rule.startswith("ROUTE-")]
     if findings:
         lines += ["", f"findings ({plan.mode})", *(f"  {line}" for line in findings_text(findings))]
-    if plan.rollout and not plan.refused:
+    blocked = blocked_by(plan)
+    # Whoever may not go on must not read how to.
+    if plan.rollout and not blocked:
         lines += ["", "rollout: " + "; ".join(plan.rollout)]
-    if plan.refused:
-        lines += ["", f"apply will refuse: {counted(len(plan.refused), 'step')} cannot be done"]
-    elif plan.failures:
-        lines += ["", f"apply will refuse: {counted(len(plan.failures), 'finding')} at or above {plan.fail_on}"]
+    if blocked:
+        lines += ["", f"apply will refuse: {blocked}"]
     elif plan.permits:
         lines += ["", "apply needs: " + " ".join(f"--allow {permit}" for permit in sorted(plan.permits))]
     return "\n".join(lines)
+
+
+def blocked_by(plan: Plan) -> str:
+    """Why apply will refuse the plan, or nothing."""
+    external = sum(step.route == "external" for step in plan.steps)
+    if plan.refused:
+        return f"{counted(len(plan.refused), 'step')} cannot be done"
+    if external:
+        return f"{counted(external, 'step')} must be done by another engine"
+    if plan.failures:
+        return f"{counted(len(plan.failures), 'finding')} at or above {plan.fail_on}"
+    return ""
 
 
 def _summary(plan: Plan) -> str:
@@ -177,16 +193,6 @@ def history_text(versions: Sequence[Version], uri: str) -> str:
         made = f"plan {version.plan[:12]}" if version.plan else "as first seen" if version.number == 1 else "by others"
         when = "" if version.at is None else version.at.isoformat(timespec="seconds") + "  "
         lines.append(f"  {version.number:>3}  {when}{version.digest[:12]}  {made}  {len(version.schema.fields)} fields")
-    return "\n".join(lines)
-
-
-def description_text(record: Mapping[str, Any]) -> str:
-    lines = []
-    for key, value in record.items():
-        if key in ("schema", "versions"):
-            continue
-        text = value if isinstance(value, str | int) else json.dumps(value, ensure_ascii=False, default=str)
-        lines.append(f"{key:<14} {text}")
     return "\n".join(lines)
 
 

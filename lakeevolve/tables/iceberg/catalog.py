@@ -17,6 +17,7 @@ from pyiceberg import exceptions as theirs
 from pyiceberg.catalog import Catalog, list_catalogs, load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table as IcebergTable
+from pyiceberg.utils.config import Config
 from sqlalchemy.exc import SQLAlchemyError
 
 from lakeevolve.errors import (
@@ -109,6 +110,12 @@ def _configured(location: Location, options: Mapping[str, Any]) -> Catalog:
             where=location.uri,
             hint=f"configure it in .pyiceberg.yaml or PYICEBERG_CATALOG__*, or name a folder: {_FORM}",
         ) from without_secrets(error)
+
+
+def configured_properties() -> dict[str, Any]:
+    """What pyiceberg's configuration says of every catalog, credentials among it: not for showing."""
+    config = Config()
+    return {name: dict(config.get_catalog_config(name) or {}) for name in config.get_known_catalogs()}
 
 
 def _only_name(file: Path) -> str:

@@ -1,0 +1,63 @@
+"""Findings for formats that tell them: those of a replay, and where a finding's place is written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lakeevolve.model import path as paths
+from lakeevolve.redaction import public_uri
+from lakeevolve.rules.findings import Finding
+
+if TYPE_CHECKING:
+    from lakeevolve.model.schema import Schema
+    from lakeevolve.replay.result import ReplayResult
+
+
+def of_replay(result: ReplayResult, uri: str) -> tuple[Finding, ...]:
+    """An error for each mismatch that is named, a warning for each fault of a reader. No row values."""
+    found = [
+        Finding(
+            rule=each.rule,
+            severity="error",
+            path=each.path,
+            from_=each.expected_type,
+            to=each.actual_type,
+            message=f"{_place(each.file, each.row)}: {each.reason}",
+            breaks=f"whoever reads the table{f' with {each.reader}' if each.reader else ''}",
+            fix="restore the table to the version before, or rewrite the file",
+            subject=uri,
+        )
+        for each in result.mismatches
+    ]
+    found += [
+        Finding(
+            rule=each.rule,
+            severity="warning",
+            path=each.path,
+            from_=each.expected_type,
+            to=each.actual_type,
+            message=f"{_place(each.file, each.row)}: {each.reason}",
+            breaks=f"readers that use {each.reader}",
+            fix="the table is right; read it with another reader",
+            subject=uri,
+        )
+        for each in result.reader_faults
+    ]
+    return tuple(found)
+
+
+def located(finding: Finding, schema: Schema) -> Finding:
+    """The finding with the file of the schema and the line of its place there, or of what encloses it."""
+    path, line = finding.path, None
+    while schema.lines and line is None:
+        line = schema.lines.get(path)
+        if not path:
+            break
+        path = paths.parent(path)
+    return replace(finding, file=schema.source, line=line)
+
+
+def _place(file: str | None, row: int | None) -> str:
+    where = "the table" if file is None else public_uri(file)
+    return where if row is None else f"{where}, row {row}"

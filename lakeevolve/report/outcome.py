@@ -1,0 +1,125 @@
+"""What a command came to, as one record that every format is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from lakeevolve.applying.apply import Application
+    from lakeevolve.model.diff import Diff
+    from lakeevolve.model.schema import Schema
+    from lakeevolve.planning.plan import Plan
+    from lakeevolve.replay.result import ReplayResult
+    from lakeevolve.rules.catalogue import Rule
+    from lakeevolve.rules.findings import Finding
+    from lakeevolve.rules.modes import Report
+    from lakeevolve.tables.base import Version
+
+Kind = Literal["diff", "check", "plan", "apply", "verify", "history", "describe", "rules"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One result, ready to be rendered.
+
+    ``record`` is its JSON, ``text`` gives what a terminal shows, ``findings`` what formats for findings tell.
+    ``title`` says in a line what it is about, ``verdict`` what it came to.
+    """
+
+    kind: Kind
+    record: Any
+    text: Callable[[], str] = field(repr=False)
+    title: str
+    verdict: str = ""
+    findings: tuple[Finding, ...] = ()
+
+
+def of_diff(diff: Diff) -> Outcome:
+    from lakeevolve.report.json import diff_record
+    from lakeevolve.report.text import counted, diff_text
+
+    return Outcome(
+        "diff", diff_record(diff), lambda: diff_text(diff), "What changed", counted(len(diff.changes), "change")
+    )
+
+
+def of_check(report: Report) -> Outcome:
+    from lakeevolve.report.json import report_record
+    from lakeevolve.report.text import report_text
+
+    verdict = f"{report.mode}: {'compatible' if report.compatible else 'not compatible'}"
+    return Outcome(
+        "check",
+        report_record(report),
+        lambda: report_text(report),
+        "Compatibility",
+        verdict,
+        tuple(report.findings),
+    )
+
+
+def of_plan(plan: Plan, target: Schema | None = None) -> Outcome:
+    """*target* is the schema as it was loaded: a plan does not say where its text lies, and a finding in CI has to."""
+    from lakeevolve.report.findings import located
+    from lakeevolve.report.json import plan_record
+    from lakeevolve.report.text import blocked_by, plan_text
+
+    title = f"Plan {plan.digest[:12]} for {plan.table['uri']}, version {plan.base_version} to {plan.target_version}"
+    verdict = blocked_by(plan) or ("no changes" if plan.empty else "can be applied")
+    findings = plan.findings if target is None else tuple(located(each, target) for each in plan.findings)
+    return Outcome("plan", plan_record(plan), lambda: plan_text(plan), title, verdict, findings)
+
+
+def of_application(done: Application, plan: Plan) -> Outcome:
+    from lakeevolve.report.findings import of_replay
+    from lakeevolve.report.json import application_record
+    from lakeevolve.report.text import application_text
+
+    uri = plan.table["uri"]
+    return Outcome(
+        "apply",
+        application_record(done),
+        lambda: application_text(done, plan),
+        f"Plan {done.plan[:12]} on {uri}",
+        done.status if done.ok else "the replay differs",
+        () if done.replay is None else of_replay(done.replay, uri),
+    )
+
+
+def of_verify(result: ReplayResult, uri: str, *, show_values: bool = False) -> Outcome:
+    from lakeevolve.report.findings import of_replay
+    from lakeevolve.report.json import replay_record
+    from lakeevolve.report.text import counted, replay_text
+
+    verdict = "equal" if result.ok else "differs"
+    return Outcome(
+        "verify",
+        replay_record(result),
+        lambda: replay_text(result, uri, show_values=show_values),
+        f"Replay of {uri}",
+        f"{verdict}, {counted(result.files, 'file')}, {counted(result.rows, 'row')}",
+        of_replay(result, uri),
+    )
+
+
+def of_history(versions: Sequence[Version], uri: str) -> Outcome:
+    from lakeevolve.report.json import history_record
+    from lakeevolve.report.text import history_text
+
+    return Outcome("history", history_record(versions), lambda: history_text(versions, uri), f"Versions of {uri}")
+
+
+def of_description(record: Mapping[str, Any]) -> Outcome:
+    from lakeevolve.report.description import description_text
+
+    return Outcome("describe", dict(record), lambda: description_text(record), f"Table {record['uri']}")
+
+
+def of_rules(rules: Iterable[Rule]) -> Outcome:
+    from lakeevolve.report.json import rule_record
+    from lakeevolve.report.text import rules_text
+
+    known = tuple(rules)
+    return Outcome("rules", [rule_record(rule) for rule in known], lambda: rules_text(known), "Rules")
