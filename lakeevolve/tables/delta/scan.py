@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -92,14 +92,14 @@ def scratch(
     On a local disk it lies in a temporary folder; in an object store beneath the table, where delta-rs and Spark look
     for no data (the name begins with ``_``), since a store may hold files of its own bucket alone.
     """
-    lines = (json.dumps(a, separators=(",", ":")) for a in _actions(address, protocol, metadata, adds))
-    text = "\n".join(lines) + "\n"
+    lines = (_line(action) for action in _actions(address, protocol, metadata, adds))
+    text = b"".join(lines)
     if address.local is not None:
         made = Scratch(address, fs, tempfile.mkdtemp(prefix="lakeevolve-"))
         try:
             log = Path(made.folder) / "_delta_log"
             log.mkdir()
-            Path(_first(made.folder)).write_text(text)
+            Path(_first(made.folder)).write_bytes(text)
         except BaseException:
             made.close()
             raise
@@ -107,7 +107,7 @@ def scratch(
     made = Scratch(address, fs, f"{_SCRATCH}/{uuid4().hex}")
     try:
         with fs.open_output_stream(_first(made.folder)) as stream:
-            stream.write(text.encode())
+            stream.write(text)
     except OSError as error:
         raise TableError(
             "nothing can be written beneath the table", where=address.uri, hint="check the permissions of the store"
@@ -132,6 +132,12 @@ def _sweep(fs: pa_fs.FileSystem, folder: str) -> None:
             return
 
 
+def _line(action: Mapping[str, Any]) -> bytes:
+    """One line of a log. Text stands in it as it is: of characters from U+100000 on that are written as escapes,
+    delta-rs 1.6 reads others, and statistics that do not hold the file's values."""
+    return json.dumps(action, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+
+
 def _first(folder: str) -> str:
     return f"{folder}/_delta_log/{0:020d}.json"
 
@@ -142,7 +148,7 @@ def _actions(address: Address, protocol: Protocol, metadata: Metadata, adds: Ite
         "metaData": {
             "id": metadata.id,
             "format": {"provider": "parquet", "options": {}},
-            "schemaString": json.dumps(struct_json(metadata.struct)),
+            "schemaString": json.dumps(struct_json(metadata.struct), ensure_ascii=False),
             "partitionColumns": list(metadata.partition_columns),
             "configuration": {k: v for k, v in metadata.configuration.items() if k.startswith(_MAPPING)},
             "createdTime": metadata.created or 0,

@@ -20,7 +20,7 @@ from lakeevolve.tables.delta.scan import sql
 from lakeevolve.tables.delta.types import Column, ListOf, MapOf, Struct
 from lakeevolve.tables.delta.write import Statistics, refuse_nulls
 
-from .conftest import evolve, field, record
+from .conftest import evolve, field, record, stage
 
 UTC = dt.UTC
 
@@ -217,6 +217,22 @@ def test_every_type_is_found_by_equality_and_by_order(table: delta.Table, rewrit
     assert _count(table, Predicate("u<string>", "is null")) == 2
     one = [sum(b.num_rows for b in table.read(f, Predicate("l", "=", ROW["l"]))) for f in table.files()]
     assert sorted(one) == [0, 1]
+
+
+@pytest.mark.parametrize("value", ["\U0010ffff" * 3, "\U00100000", "a\U0010fffe", "\U0001f389", "\uffff", "\ue000"])
+def test_a_text_of_the_last_characters_is_found_in_what_is_to_be(value: str, tmp_path: Path) -> None:
+    uri = f"delta:{tmp_path / 't'}"
+    delta.create_table(uri, record(field("id", "long"), field("s", "string"), field("p", "string")), partition_by=["p"])
+    delta.append(uri, pa.table({"id": pa.array([1, 2]), "s": [value, "a"], "p": [value, value]}))
+    target = record(field("id", "long"), field("t", "string", aliases=["s"]), field("p", "string"))
+    attempt = stage(uri, target)
+    for path, op, count in (("t", "=", 1), ("p", "=", 2), ("t", "<", 1)):
+        found = sum(b.num_rows for b in attempt.staged.read(predicate=Predicate(path, op, value)))  # type: ignore[arg-type]
+        assert found == count, (path, op)
+    attempt.commit()
+    table = delta.open(uri)
+    assert _count(table, Predicate("t", "=", value)) == 1
+    assert sum(b.num_rows for f in table.files() for b in table.read(f, Predicate("t", "=", value))) == 1
 
 
 def _count(table: delta.Table, predicate: Predicate) -> int:
