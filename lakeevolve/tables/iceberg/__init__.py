@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from lakeevolve.tables.iceberg.catalog import load, open_catalog, parse_uri
 from lakeevolve.tables.iceberg.create import append, create_table
 from lakeevolve.tables.iceberg.table import IcebergHandle
+
+# Where nobody set up logging, Python prints what libraries warn of. What matters of it is in our errors.
+for _library in ("pyiceberg", "sqlalchemy", "urllib3", "botocore", "fsspec", "s3fs"):
+    logging.getLogger(_library).addHandler(logging.NullHandler())
 
 __all__ = ["IcebergHandle", "append", "create_table", "open_table"]
 

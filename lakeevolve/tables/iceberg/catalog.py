@@ -85,6 +85,12 @@ def open_catalog(location: Location, options: Mapping[str, Any], *, create: bool
         named = location.catalog in list_catalogs() or any(key in options for key in ("type", "uri", "py-catalog-impl"))
         if location.plain and (named or not (create or folder.is_dir())):
             return _configured(location, options)
+        if "://" in location.catalog:
+            raise TableNotFound(
+                "an address names no Iceberg catalog: tables are found through their catalog",
+                where=location.uri,
+                hint=f"write {_FORM}, where CATALOG is a folder with a {CATALOG_FILE} or a name in .pyiceberg.yaml",
+            )
         if not create:
             raise TableNotFound(
                 f"the folder {location.catalog} is no embedded catalog: it holds no {CATALOG_FILE}",
@@ -104,6 +110,18 @@ def _configured(location: Location, options: Mapping[str, Any]) -> Catalog:
         return load_catalog(location.catalog, **options)
     except LakeEvolveError:
         raise
+    except theirs.NotInstalledError as error:
+        raise CatalogUnavailable(
+            f"the catalog {location.catalog!r} is of a kind whose library is not installed",
+            where=location.uri,
+            hint="install what the kind needs: pip install 'pyiceberg[hive]', [glue], [dynamodb] or [sql-postgres]",
+        ) from without_secrets(error)
+    except (*_UNREACHABLE, OSError) as error:
+        raise CatalogUnavailable(
+            f"the catalog {location.catalog!r} did not answer ({type(error).__name__})",
+            where=location.uri,
+            hint="check that it runs, its address and its credentials",
+        ) from without_secrets(error)
     except Exception as error:
         raise CatalogUnavailable(
             f"the catalog {location.catalog!r} cannot be opened ({type(error).__name__})",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -183,3 +186,58 @@ def test_a_table_describes_itself_as_json(workshop: Any) -> None:
     assert found["identifier"] == ["id"]
     assert found["versions"][0]["number"] == 1
     assert [column["name"] for column in found["columns"]] == ["id", "c"]
+
+
+DOWN = "127.0.0.1:9"  # the discard service, which nobody runs
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"type": "rest", "uri": f"http://user:hunter2@{DOWN}/", "token": "hunter2"}, "did not answer"),
+        ({"type": "sql", "uri": f"sqlite:////nowhere/{DOWN}/hunter2.db"}, "did not answer"),
+        ({"type": "hive", "uri": f"thrift://user:hunter2@{DOWN}"}, "did not answer|not installed"),
+        ({"type": "glue", "glue.endpoint": f"http://{DOWN}", "glue.secret-access-key": "hunter2"}, "not installed"),
+    ],
+    ids=["rest", "sql", "hive", "glue"],
+)
+def test_a_catalog_that_is_down_or_lacks_its_library_is_one_error_without_secrets(
+    options: Any, said: str, capfd: Any
+) -> None:
+    with pytest.raises(CatalogUnavailable, match=said) as caught:
+        open_table("iceberg:prod/shop.t", **options)
+    assert len(caught.value.lines()) == 3
+    assert "hunter2" not in " ".join(caught.value.lines())
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_store_that_is_down_is_one_error_and_no_librarys_log(workshop: Any, tmp_path: Path) -> None:
+    made = workshop.table(ROW)
+    with sqlite3.connect(workshop.folder / "lake" / "catalog.db") as connection:
+        connection.execute("UPDATE iceberg_tables SET metadata_location = 's3://nowhere/t/metadata.json'")
+    connection.close()
+    environment = {
+        "PATH": os.environ.get("PATH", ""),
+        "HOME": str(tmp_path),
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        "AWS_ENDPOINT_URL": f"http://{DOWN}",
+        "AWS_ACCESS_KEY_ID": "admin",
+        "AWS_SECRET_ACCESS_KEY": "hunter2",
+        "AWS_REGION": "eu-central-1",
+        "AWS_MAX_ATTEMPTS": "1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "lakeevolve", "describe", made.uri], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert len(done.stderr.strip().splitlines()) <= 3
+    assert "the store did not answer" in done.stderr
+    assert "hunter2" not in done.stderr
+
+
+def test_an_address_is_no_catalog() -> None:
+    with pytest.raises(TableNotFound, match="through their catalog") as caught:
+        open_table("iceberg:s3://key:hunter2@bucket/lake/shop.t")
+    assert "hunter2" not in " ".join(caught.value.lines())
