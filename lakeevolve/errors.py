@@ -8,6 +8,7 @@
     │   ├── SourceNotFound     nothing is there
     │   └── UnknownScheme      the URI names a kind of source that does not exist
     ├── ConfigError            lakeevolve.yaml, an option or the state folder is unusable
+    │   └── InvalidConfig      a file of ours holds faults; all of them are told together
     ├── ResolutionError        data cannot be read with the reader schema
     │   └── ValueMismatch      the schemas allow it, one row's value does not
     ├── TableError             a table refused, failed or is in a state that cannot be handled
@@ -26,6 +27,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 _Text = TypeVar("_Text", str, str | None)
@@ -38,6 +40,15 @@ def _shown(text: _Text) -> _Text:
     from lakeevolve.redaction import redact
 
     return redact(text)
+
+
+def _lines(what: str, where: str | None, hint: str | None) -> tuple[str, ...]:
+    found = [what]
+    if where is not None:
+        found.append(f"at: {where}")
+    if hint is not None:
+        found.append(f"next: {hint}")
+    return tuple(" ".join(line.split()) for line in found)
 
 
 class LakeEvolveError(Exception):
@@ -68,12 +79,7 @@ class LakeEvolveError(Exception):
 
     def lines(self) -> tuple[str, ...]:
         """The error as at most three lines: what, where, what next."""
-        found = [self.what]
-        if self.where is not None:
-            found.append(f"at: {self.where}")
-        if self.hint is not None:
-            found.append(f"next: {self.hint}")
-        return tuple(" ".join(line.split()) for line in found)
+        return _lines(self.what, self.where, self.hint)
 
 
 class SourceError(LakeEvolveError):
@@ -94,6 +100,42 @@ class UnknownScheme(SourceError):
 
 class ConfigError(LakeEvolveError):
     """lakeevolve.yaml, an option or the state folder is unusable."""
+
+
+class InvalidConfig(ConfigError):
+    """A file that people write for lakeevolve holds faults, which are told together.
+
+    ``faults`` holds one text for each, ``file:line: what is wrong``.
+    """
+
+    def __init__(self, file: str, faults: Sequence[tuple[int, str, str | None]]) -> None:
+        line, what, hint = faults[0]
+        count = len(faults)
+        super().__init__(
+            what if count == 1 else f"{file} holds {count} faults",
+            where=f"{file}, line {line}" if count == 1 else file,
+            hint=hint if count == 1 else "mend them all; each names its line",
+        )
+        self.faults = tuple(
+            _shown(f"{file}:{line}: {what}" + ("" if hint is None else f"; {hint}")) for line, what, hint in faults
+        )
+
+    def __str__(self) -> str:
+        return "; ".join(self.faults)
+
+    def with_others(self, others: Sequence[InvalidConfig]) -> InvalidConfig:
+        """This error with the faults of other files."""
+        files = 1 + len(others)
+        self.faults = (*self.faults, *(fault for other in others for fault in other.faults))
+        self.what = f"{files} files hold {len(self.faults)} faults"
+        self.where, self.hint = None, "mend them all; each names its file and line"
+        return self
+
+    def lines(self) -> tuple[str, ...]:
+        """One fault as every error; several as one line for each."""
+        if len(self.faults) == 1:
+            return super().lines()
+        return (self.what, *(" ".join(fault.split()) for fault in self.faults))
 
 
 class ResolutionError(LakeEvolveError):
@@ -170,3 +212,23 @@ class PartlyApplied(LakeEvolveError):
     """Apply stopped part-way; the journal is kept and ``resume`` continues it."""
 
     exit_code = 6
+
+
+class Interrupted(KeyboardInterrupt):
+    """Apply was interrupted (Ctrl-C, SIGTERM); says what state the table is in and what next.
+
+    It is a ``KeyboardInterrupt`` and no :class:`LakeEvolveError`, so that no ``except Exception`` takes it for a
+    failure and goes on.
+    """
+
+    exit_code = 130
+
+    def __init__(self, what: str, *, where: str | None = None, hint: str | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = _shown(where)
+        self.hint = hint
+
+    def lines(self) -> tuple[str, ...]:
+        """The interruption as at most three lines: what, where, what next."""
+        return _lines(self.what, self.where, self.hint)

@@ -65,6 +65,8 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = {
     "sqlalchemy": ("lakeevolve.tables.iceberg",),
     "deltalake": ("lakeevolve.tables.delta",),
     "fastavro": ("lakeevolve.avro.container",),
+    "pydantic": ("lakeevolve.config",),
+    "yaml": ("lakeevolve.config",),
     "polars_avro": ("lakeevolve.avro.container.fast",),
     "typer": ("lakeevolve.cli", "lakeevolve.__main__"),
     "click": ("lakeevolve.cli", "lakeevolve.__main__"),
@@ -78,7 +80,18 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = {
 }
 
 #: What must not be loaded by ``import lakeevolve`` or ``lakeevolve --help``.
-HEAVY = ("pyarrow", "pyiceberg", "deltalake", "fastavro", "duckdb", "polars", "polars_avro", "pydantic", "sqlalchemy")
+HEAVY = (
+    "pyarrow",
+    "pyiceberg",
+    "deltalake",
+    "fastavro",
+    "duckdb",
+    "polars",
+    "polars_avro",
+    "pydantic",
+    "sqlalchemy",
+    "yaml",
+)
 
 LONGEST = 500
 

@@ -1,0 +1,242 @@
+"""What ``lakeevolve.yaml`` says, as values: subjects, what holds for which table, and the policy."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import date
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal
+
+from lakeevolve.errors import ConfigError
+
+#: How pydantic reads these classes: nothing unknown, nothing converted, docstrings as descriptions in the JSON Schema.
+_STRICT: Final[Mapping[str, Any]] = {"extra": "forbid", "strict": True, "use_attribute_docstrings": True}
+
+Mode = Literal["NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE"]
+OldRows = Literal["default", "null"]
+
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+-]+):(?!//)")
+#: Schemes whose rest is a path on this disk, where it names no store.
+_PATHS: Final = frozenset({"file", "delta", "parquet", "arrow", "avro", "folder"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A named line of schema versions, and the tables that follow it."""
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = _STRICT
+
+    source: str
+    """Where the newest schema comes from: a path or a source URI. Paths are relative to this file."""
+    mode: Mode = "BACKWARD"
+    """The compatibility mode that a new version has to keep."""
+    tables: tuple[str, ...] = ()
+    """The URIs of the tables that hold this subject's rows."""
+    contracts: tuple[str, ...] = ()
+    """Files in which consumers say what they read."""
+    renames: Mapping[str, str] = field(default_factory=dict)
+    """Renames that the owner approves although no alias declares them: old path to new path."""
+    not_renames: tuple[tuple[str, str] | str, ...] = ()
+    """Suspected renames that are none: [old path, new path], or a path that is no part of any."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much a plan may write anew. A plan over a limit is refused."""
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = _STRICT
+
+    max_rewrite_bytes: int | None = None
+    """The most bytes of stored files that may be written anew: a number, or a text such as 500 GiB."""
+    max_files: int | None = None
+    """The most files that may be written anew."""
+
+    def to_json(self) -> dict[str, int]:
+        """The limits that are set."""
+        return {each.name: getattr(self, each.name) for each in fields(self) if getattr(self, each.name) is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOptions:
+    """What holds for the tables whose URI a pattern matches."""
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = _STRICT
+
+    old_rows: OldRows | Mapping[str, OldRows] | None = None
+    """What rows older than an added field read in it: default (a backfill) or null; or per path, * for the rest."""
+    routes: Mapping[str, Literal["metadata", "backfill", "rewrite", "external"]] = field(default_factory=dict)
+    """Per path, the route to insist on. A change that would take another one is refused."""
+    limits: Limits = field(default_factory=Limits)
+    pin: Literal["schema", "data"] | None = None
+    """What makes a plan stale: a change of the schema, or also any write to the data."""
+    mapping: Mapping[str, str] = field(default_factory=dict)
+    """How the schema's root and names map to the table's columns."""
+    foreign: tuple[str, ...] = ()
+    """Top-level columns that no schema owns."""
+
+    def over(self, other: TableOptions) -> TableOptions:
+        """These options, and the others' where these say nothing. Routes and limits go together key by key."""
+        mine, theirs = self.limits, other.limits
+        old_rows = other.old_rows if self.old_rows is None else self.old_rows
+        if isinstance(self.old_rows, Mapping) and isinstance(other.old_rows, Mapping):
+            old_rows = {**other.old_rows, **self.old_rows}
+        return TableOptions(
+            old_rows=old_rows,
+            routes={**other.routes, **self.routes},
+            limits=Limits(
+                max_rewrite_bytes=theirs.max_rewrite_bytes
+                if mine.max_rewrite_bytes is None
+                else mine.max_rewrite_bytes,
+                max_files=theirs.max_files if mine.max_files is None else mine.max_files,
+            ),
+            pin=other.pin if self.pin is None else self.pin,
+            mapping={**other.mapping, **self.mapping},
+            foreign=tuple(dict.fromkeys((*other.foreign, *self.foreign))),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaiverEntry:
+    """Someone's decision to let one finding pass."""
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = _STRICT
+
+    fingerprint: str
+    """Which finding: the 16 hex digits that it is printed with in JSON."""
+    reason: str
+    """Why it may pass."""
+    approver: str
+    """Who says so."""
+    until: date | None = None
+    """The last day on which the waiver holds, as 2027-01-31; without it, it has no end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyEntry:
+    """How findings are weighed."""
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = _STRICT
+
+    severity: Mapping[str, Literal["error", "warning", "info", "off"]] = field(default_factory=dict)
+    """Rule id to the severity that its findings have here; off drops them."""
+    fail_on: Literal["error", "warning", "info", "never"] = "error"
+    """The lowest severity that fails a check or a plan."""
+    waivers: tuple[WaiverEntry, ...] = ()
+    """Findings that are let pass. One that has run out or waives nothing is a finding itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectEntry:
+    """The file ``lakeevolve.yaml``."""
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = _STRICT
+
+    version: Literal[1]
+    """The version of this file's format."""
+    state: str | None = None
+    """Where plans, journal, evidence and ledger are kept: a folder, relative to this file, or an object store's URL."""
+    subjects: Mapping[str, Subject] = field(default_factory=dict)
+    """Name to what is judged and planned under it."""
+    tables: Mapping[str, TableOptions] = field(default_factory=dict)
+    """Patterns of table URIs (* and ?) to what holds there. All that match apply; a later one wins, key by key."""
+    policy: PolicyEntry = field(default_factory=PolicyEntry)
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A project: what its ``lakeevolve.yaml`` says, and where that lies.
+
+    ``lines`` holds the line of each place in the file, by its keys from the root on.
+    """
+
+    file: Path
+    entry: ProjectEntry
+    lines: Mapping[tuple[str | int, ...], int] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def root(self) -> Path:
+        """The folder of the file, which its paths are relative to."""
+        return self.file.parent
+
+    @property
+    def state(self) -> str | None:
+        """Where the state lies, if the file says so: a path from here, or a URL."""
+        return None if self.entry.state is None else self.located(self.entry.state)
+
+    def located(self, uri: str) -> str:
+        """A path or URI of the file as it reads from the working directory.
+
+        Where that is the file's own folder, the text stays as it is, so that it is the same on every machine.
+        """
+        if self.root == Path.cwd():
+            return uri
+        match = _SCHEME.match(uri)
+        scheme, rest = (match.group(1).lower(), uri[match.end() :]) if match else ("", uri)
+        if "://" in uri:
+            return uri
+        if not scheme:
+            return self._path(uri)
+        if scheme == "git":
+            revision, colon, path = rest.partition(":")
+            # git reads a path as relative to the working directory.
+            return f"git:{revision}:{os.path.relpath(self._path(path))}" if colon else uri
+        if scheme == "iceberg":
+            catalog, slash, name = rest.rpartition("/")
+            is_folder = slash and (catalog.startswith(".") or "/" in catalog or (self.root / catalog).is_dir())
+            return f"iceberg:{self._path(catalog)}/{name}" if is_folder else uri
+        return f"{scheme}:{self._path(rest)}" if scheme in _PATHS else uri
+
+    def _path(self, path: str) -> str:
+        return str(self.root / path)
+
+    def subjects(self, chosen: Sequence[str] = ()) -> dict[str, Subject]:
+        """The subjects whose name one of the patterns matches, in the file's order; all without patterns.
+
+        Raises ``ConfigError`` where a pattern matches none.
+        """
+        every = self.entry.subjects
+        for pattern in chosen:
+            if not any(fnmatchcase(name, pattern) for name in every):
+                near = get_close_matches(pattern, every, n=1)
+                raise ConfigError(
+                    f"there is no subject {pattern!r}",
+                    where=str(self.file),
+                    hint=f"did you mean {near[0]}?" if near else "known subjects: " + (", ".join(every) or "none"),
+                )
+        return {
+            name: subject
+            for name, subject in every.items()
+            if not chosen or any(fnmatchcase(name, pattern) for pattern in chosen)
+        }
+
+    def options(self, uri: str) -> TableOptions:
+        """What holds for the table at a URI, given as the file has it or as it reads from the working directory."""
+        found = TableOptions()
+        for pattern, options in self.entry.tables.items():
+            if self.matches(pattern, uri):
+                found = options.over(found)
+        return found
+
+    def matches(self, pattern: str, uri: str) -> bool:
+        """Whether a pattern of the file means the table at a URI."""
+        from lakeevolve.redaction import public_uri
+
+        names = {uri, public_uri(uri), self.located(uri)}
+        return any(fnmatchcase(name, form) for name in names for form in {pattern, self.located(pattern)})
+
+    def unused_tables(self) -> tuple[str, ...]:
+        """The patterns that match no table of any subject."""
+        uris = [uri for subject in self.entry.subjects.values() for uri in subject.tables]
+        return tuple(pattern for pattern in self.entry.tables if not any(self.matches(pattern, uri) for uri in uris))
+
+    def line(self, *place: str | int) -> int | None:
+        return self.lines.get(place)
+
+    def replaced(self, **changes: Any) -> Project:
+        """The project with other values in its entry."""
+        return replace(self, entry=replace(self.entry, **changes))
