@@ -126,7 +126,10 @@ def validated(
     taken: set[Place] = set()
     for _ in range(_ROUNDS):
         try:
-            made = _adapter(kind).validate_json(json.dumps(document.value), strict=True)
+            # mypy does not take a class for hashable (python/mypy#11470).
+            made = _adapter(kind).validate_json(  # type: ignore[arg-type]
+                json.dumps(document.value), strict=True
+            )
             break
         except ValidationError as error:
             found = [each for each in error.errors(include_url=False) if tuple(each["loc"]) not in taken]
