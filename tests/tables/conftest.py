@@ -73,6 +73,7 @@ class Store:
             "type": "rest",
             "uri": self.catalog,
             "warehouse": self.warehouse,
+            "oauth2-server-uri": f"{self.catalog}/v1/oauth/tokens",
             "credential": f"{self.key}:{used}",
             "s3.endpoint": self.endpoint,
             "s3.access-key-id": self.key,

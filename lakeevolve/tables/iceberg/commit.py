@@ -12,7 +12,7 @@ from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import SetPropertiesUpdate, TableUpdate
 
-from lakeevolve.errors import CommitConflict, LakeEvolveError, TableError
+from lakeevolve.errors import CatalogUnavailable, CommitConflict, LakeEvolveError, TableError
 from lakeevolve.tables import marker
 from lakeevolve.tables.base import MarkerEntry, Version
 from lakeevolve.tables.iceberg.catalog import translated
@@ -64,8 +64,7 @@ def commit(
         if failure is None:
             _settle(table, wanted, where)
             return
-        with translated(where):
-            table = catalog.load_table(table.name())
+        table = _asked_again(catalog, table, failure, where)
         if _landed(table, wanted[-1]):
             # The answer was lost, not the commit.
             _settle(table, wanted, where)
@@ -95,6 +94,21 @@ def _try(
     except Exception as error:
         return error
     return None
+
+
+def _asked_again(catalog: Catalog, table: IcebergTable, failure: Exception, where: str) -> IcebergTable:
+    """The table as it is after a commit that gave no answer, or a bad one."""
+    try:
+        with translated(where):
+            return catalog.load_table(table.name())
+    except LakeEvolveError as error:
+        if isinstance(failure, CommitFailedException):
+            raise
+        raise CatalogUnavailable(
+            "the catalog did not answer the commit and cannot be asked now, so nobody knows whether it landed",
+            where=where,
+            hint="apply the same plan again when it answers: it does nothing if the commit landed",
+        ) from error
 
 
 def _settle(table: IcebergTable, wanted: Sequence[MarkerEntry], where: str) -> None:
