@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lakeevolve.errors import ConfigError
+from lakeevolve.tables.delta import quiet
 from lakeevolve.tables.delta.create import append, create_table
 from lakeevolve.tables.delta.store import parse_address
 from lakeevolve.tables.delta.table import Table
+
+quiet.load_quietly()
 
 __all__ = ["Table", "append", "create_table", "open", "open_table"]
 

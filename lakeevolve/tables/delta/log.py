@@ -153,9 +153,7 @@ def read_snapshot(fs: pa_fs.FileSystem, version: int, where: str) -> Snapshot:
         Where commits are missing and no checkpoint stands in for them, or the log cannot be read.
     """
     commits, checkpoints = _listing(fs, where)
-    first = version + 1
-    while first - 1 in commits:
-        first -= 1
+    first = _first(commits, version)
     replay = _Replay(where)
     if first > 0:
         usable = [v for v in checkpoints if first - 1 <= v <= version]
@@ -172,6 +170,21 @@ def read_snapshot(fs: pa_fs.FileSystem, version: int, where: str) -> Snapshot:
     for number in range(first, version + 1):
         replay.commit(number, _lines(fs, commits[number], where), counts=number > base)
     return replay.snapshot(version, complete=first == 0)
+
+
+def oldest_version(fs: pa_fs.FileSystem, newest: int, where: str) -> int:
+    """The oldest version from which the log leads to the newest: the first one, or one that a checkpoint holds."""
+    commits, checkpoints = _listing(fs, where)
+    first = _first(commits, newest)
+    return min((v for v in checkpoints if first - 1 <= v <= newest), default=newest) if first else 0
+
+
+def _first(commits: Mapping[int, str], version: int) -> int:
+    """The first of the commits that lead to a version without a gap."""
+    first = version + 1
+    while first - 1 in commits:
+        first -= 1
+    return first
 
 
 @dataclass(slots=True)

@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 
 _VERSION = re.compile(r"@v(\d+)\Z")
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
-_STORE = re.compile(r"Generic (S3|GCS|MicrosoftAzure|Azure|HTTP)\w* error")
+#: What object_store calls the errors of its stores; delta-rs's own begin alike.
+_STORE = re.compile(r"Generic (?!delta|Delta|LocalFileSystem)\w+ error")
+_LOCAL: Final = "Generic LocalFileSystem error"
+#: What stands in the causes where a store's client found nothing to sign in with.
+_ANONYMOUS: Final = ("loading credentials", "no credentials found", "token request", "must be specified")
 #: What object_store says of 403 and of 401.
 _DENIED: Final = ("lacked the necessary privileges", "lacked valid authentication credentials")
 _FEATURES: Final = ("Unsupported", "not supported", "not yet supported", "Invalid protocol", "catalog-managed")
@@ -69,11 +73,49 @@ class Address:
     def open(self, version: int | None = None) -> DeltaTable:
         """A delta-rs handle, at the newest version if none is given."""
         local = self.local
+        try:
+            if local is not None and not local.is_dir():
+                raise TableNotFound(
+                    "there is no such folder", where=self.uri, hint="check the path: delta:PATH, with @vN for a version"
+                )
+            return self.open_other(str(local) if local is not None else self.path, version)
+        except TableError as error:
+            self._explain(version, error)
+            raise
+
+    def _explain(self, version: int | None, error: TableError) -> None:
+        """Raise what is wrong with the version that was asked for, if that is it."""
+        if version is not None:
+            known = self._versions()
+            if known is not None and not known[0] <= version <= known[1]:
+                gone = "; earlier ones went with the log's clean-up" if known[0] else ""
+                raise TableNotFound(
+                    f"the table has no version {version}",
+                    where=self.uri,
+                    hint=f"it has {_range(known)}{gone}: name one of these, or leave out @v{version} for the newest",
+                ) from error
+        before, at, suffix = self.path.rpartition("@")
+        if version is None and at and "/" not in suffix and isinstance(error, TableNotFound):
+            known = Address(before, None, self.options)._versions()
+            if known is not None:
+                raise TableNotFound(
+                    f"@{suffix} names no version of a table",
+                    where=self.uri,
+                    hint=f"versions are numbers: @v{known[1]} is the newest of {_range(known)}",
+                ) from error
+
+    def _versions(self) -> tuple[int, int] | None:
+        """The oldest version that can be opened and the newest; None where no table can."""
+        from lakeevolve.tables.delta.log import oldest_version
+
+        local = self.local
         if local is not None and not local.is_dir():
-            raise TableNotFound(
-                "there is no such folder", where=self.uri, hint="check the path: delta:PATH, with @vN for a version"
-            )
-        return self.open_other(str(local) if local is not None else self.path, version)
+            return None
+        try:
+            handle = self.open_other(str(local) if local is not None else self.path)
+            return oldest_version(self.files(handle), handle.version(), self.uri), handle.version()
+        except TableError:
+            return None
 
     def open_other(self, path: str, version: int | None = None) -> DeltaTable:
         """A delta-rs handle of another table in the same store."""
@@ -101,6 +143,11 @@ def parse_address(path: str, options: Mapping[str, str] | None = None) -> Addres
     if found is None:
         return Address(text, None, dict(options or {}))
     return Address(text[: found.start()], int(found.group(1)), dict(options or {}))
+
+
+def _range(known: tuple[int, int]) -> str:
+    oldest, newest = known
+    return f"version {newest} alone" if oldest == newest else f"versions {oldest} to {newest}"
 
 
 @contextmanager
@@ -132,7 +179,14 @@ def guard(where: str, doing: str = "the table cannot be opened") -> Iterator[Non
 
 
 def _translated(error: Exception, where: str, doing: str) -> SourceError | TableError:
-    text = _ANSI.sub("", str(error)).strip().partition("\n")[0]
+    whole = _ANSI.sub("", str(error)).strip()
+    text = whole.partition("\n")[0]
+    if any(mark in whole for mark in _ANONYMOUS):
+        return CatalogUnavailable(
+            f"{doing}: no credentials for the store were found",
+            where=where,
+            hint="set them in the environment (AWS_*, AZURE_*, GOOGLE_*), or pass storage_options",
+        )
     if any(mark in text for mark in _FEATURES):
         return UnsupportedTable(
             f"{doing}: {_short(text)}", where=where, hint="use an engine that supports the feature, or disable it"
@@ -149,6 +203,8 @@ def _translated(error: Exception, where: str, doing: str) -> SourceError | Table
         )
     if any(mark in text for mark in _MISSING):
         return TableNotFound(f"{doing}: there is no such table or version", where=where, hint="check path and version")
+    if _LOCAL in text:
+        return TableError(f"{doing}: its folder cannot be read", where=where, hint="check the permissions")
     if _STORE.search(text):
         return CatalogUnavailable(
             f"{doing}: the store did not answer as it should", where=where, hint="check bucket, credentials and network"
