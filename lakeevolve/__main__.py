@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 
@@ -19,7 +20,7 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         from lakeevolve.cli.app import app
 
-        code = app(args=given, standalone_mode=False)
+        code = app(args=given, prog_name="lakeevolve", standalone_mode=False)
         sys.stdout.flush()
     except LakeEvolveError as error:
         return _fail(error, error.lines(), error.exit_code, given, debug)
@@ -50,7 +51,7 @@ def _unplanned(error: Exception, given: Sequence[str], debug: bool) -> int:
     if kind == "NoArgsIsHelpError" and context is not None:
         sys.stdout.write(context.get_help() + "\n")
         return COULD_NOT_RUN
-    command = getattr(context, "command_path", "lakeevolve").removeprefix("python -m ")
+    command = getattr(context, "command_path", "lakeevolve")
     return _fail(error, (" ".join(message().split()), f"next: {command} --help"), COULD_NOT_RUN, given, False)
 
 
@@ -81,6 +82,8 @@ def _say(lines: Sequence[str], code: int) -> int:
 
 
 def run() -> None:
+    # Loading modules makes objects that stay; looking through them again and again is a tenth of a short run.
+    gc.set_threshold(100_000, 50, 50)
     sys.exit(main())
 
 

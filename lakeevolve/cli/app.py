@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 from difflib import get_close_matches
 from typing import Annotated, Any, Final
@@ -23,6 +24,9 @@ COMMANDS: Final = {
     "explain": "rules:explain",
     "demo": "demo:demo",
 }
+#: Commands that look at schemas alone, and so end before there is much to free.
+_SHORT: Final = frozenset({"diff", "check", "rules", "explain"})
+_THRESHOLDS: Final = (700, 10, 10)
 _SETTINGS: Final[dict[str, Any]] = {"pretty_exceptions_enable": False, "rich_markup_mode": None}
 
 
@@ -49,6 +53,12 @@ def _take_as_given(params: list[Any]) -> list[Any]:
 
 class Command(TyperCommand):
     """One command."""
+
+    def invoke(self, ctx: Any) -> Any:
+        if self.name not in _SHORT:
+            # What holds rows is freed as soon as may be; see lakeevolve.__main__.
+            gc.set_threshold(*_THRESHOLDS)
+        return super().invoke(ctx)
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _take_as_given(super().get_params(ctx))

@@ -15,7 +15,6 @@ from typing import Any, Final
 from lakeevolve.avro.parse import parse
 from lakeevolve.errors import SourceError, SourceNotFound, UnknownScheme
 from lakeevolve.model.schema import Schema
-from lakeevolve.redaction import without_secrets
 
 #: Scheme -> dotted name of the function that reads it. Lazy, so that a schema file never loads a table library, and
 #: so that rooms above this one can be named here without being imported.
@@ -89,11 +88,16 @@ def _read_file(path: str, *, lenient: bool = False) -> Schema:
     try:
         text = file.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
-        raise SourceNotFound("there is no such file", where=path, hint="check the path") from without_secrets(error)
+        raise SourceNotFound("there is no such file", where=path, hint="check the path") from _cause(error)
     except UnicodeDecodeError as error:
-        raise SourceError(
-            "the file is not UTF-8 text", where=path, hint="a schema file is Avro JSON"
-        ) from without_secrets(error)
+        raise SourceError("the file is not UTF-8 text", where=path, hint="a schema file is Avro JSON") from error
     except OSError as error:
-        raise SourceError(f"the file cannot be read: {error.strerror}", where=path) from without_secrets(error)
+        raise SourceError(f"the file cannot be read: {error.strerror}", where=path) from _cause(error)
     return parse(text, source_name=path, lenient=lenient)
+
+
+def _cause(error: OSError) -> BaseException:
+    """What is told of a file's error, whose text quotes the path as it was given."""
+    from lakeevolve.redaction import without_secrets
+
+    return without_secrets(error)
