@@ -60,6 +60,8 @@ class Symbols:
 
 @dataclass(frozen=True, slots=True)
 class Items:
+    """An array, item by item."""
+
     writer: Array
     reader: Array
     node: Node
@@ -67,6 +69,8 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Values:
+    """A map, value by value; the keys are read as they stand."""
+
     writer: Map
     reader: Map
     node: Node

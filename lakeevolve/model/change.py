@@ -206,6 +206,8 @@ class ReorderSymbols:
 
 @dataclass(frozen=True, slots=True)
 class SetEnumDefault:
+    """An enum gets another default, or loses it (None)."""
+
     path: str
     old: str | None
     new: str | None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
+import sys
+from importlib import import_module
+from typing import Any
 
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import (
@@ -27,9 +29,26 @@ def canonical_json(value: Json) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
+def _python_sha256() -> Any:
+    # hashlib loads OpenSSL, which takes longer than most checks do; random keeps clear of it in the same way.
+    try:
+        return import_module("_sha2" if sys.version_info >= (3, 12) else "_sha256").sha256
+    except (ImportError, AttributeError):
+        return import_module("hashlib").sha256
+
+
+_sha256 = _python_sha256()
+
+
+def text_digest(text: str) -> str:
+    """SHA-256 (hex) of a text."""
+    digest: str = _sha256(text.encode()).hexdigest()
+    return digest
+
+
 def json_digest(value: Json) -> str:
     """SHA-256 (hex) of the value's canonical JSON."""
-    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+    return text_digest(canonical_json(value))
 
 
 def schema_digest(schema: Schema) -> str:

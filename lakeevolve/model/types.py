@@ -58,6 +58,8 @@ class Logical:
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
+    """A primitive type, with the logical type that it carries."""
+
     name: PrimitiveName
     logical: Logical | None = None
     props: Props = field(default_factory=dict, hash=False)
@@ -65,6 +67,8 @@ class Primitive:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
+    """So many bytes, under a name."""
+
     name: str
     size: int
     logical: Logical | None = None
@@ -75,6 +79,8 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class Enum:
+    """One of some symbols. ``default`` is read for a symbol that the reader does not have."""
+
     name: str
     symbols: tuple[str, ...]
     default: str | None = None
@@ -85,18 +91,24 @@ class Enum:
 
 @dataclass(frozen=True, slots=True)
 class Array:
+    """A list of values of one type."""
+
     items: AvroType
     props: Props = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Map:
+    """Values of one type by keys, which are strings."""
+
     values: AvroType
     props: Props = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Union:
+    """A value of one of the branches."""
+
     branches: tuple[AvroType, ...]
 
     @property
@@ -138,6 +150,8 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Record:
+    """Fields under a name. An ``error`` is a record to a reader."""
+
     name: str
     fields: tuple[Field, ...]
     aliases: tuple[str, ...] = ()

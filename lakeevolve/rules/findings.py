@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from lakeevolve.errors import PlanFormatError
-from lakeevolve.model.digest import canonical_json
+from lakeevolve.model.digest import canonical_json, text_digest
 
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
@@ -63,7 +62,7 @@ class Finding:
     def fingerprint(self) -> str:
         """16 hex digits over rule, subject, path, from and to: the same while those are, whatever the wording."""
         said = canonical_json([self.rule, self.subject, self.path, self.from_, self.to])
-        return hashlib.sha256(said.encode()).hexdigest()[:16]
+        return text_digest(said)[:16]
 
     def to_json(self) -> dict[str, Any]:
         return {
