@@ -7,14 +7,16 @@ as it was and deletes what was staged.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from lakeevolve.applying.interrupt import Landed, interrupted
 from lakeevolve.applying.proofs import SUFFIX
 from lakeevolve.config.state import TableState, state_of
 from lakeevolve.errors import (
     CommitConflict,
+    LakeEvolveError,
     PartlyApplied,
     PermitMissing,
     PlanBlocked,
@@ -23,14 +25,17 @@ from lakeevolve.errors import (
     StalePlan,
     ValueMismatch,
 )
-from lakeevolve.planning.plan import Plan, load_plan
+from lakeevolve.model.change import Change
+from lakeevolve.model.sentence import told_change
+from lakeevolve.planning.plan import Plan, Step, load_plan
+from lakeevolve.planning.sound import refuse_unsound
 from lakeevolve.planning.stale import differs
 from lakeevolve.replay.fold import fold
 from lakeevolve.replay.prove import check_preconditions, prove_staged
 from lakeevolve.replay.result import ReplayResult
 from lakeevolve.replay.verify import verify
 from lakeevolve.tables import open_table
-from lakeevolve.tables.base import DataFile, Evolution, MarkerEntry, Staged, State, Table, Version
+from lakeevolve.tables.base import DataFile, Evolution, MarkerEntry, Route, Staged, State, Table, Version
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -131,9 +136,12 @@ def apply(
         raise PartlyApplied(
             "an earlier apply of this plan stopped part-way", where=live.uri, hint="run apply again with --resume"
         )
+    _refuse_blocked(wanted)
+    if landed == "none":
+        # What landed part-way carries this plan's digest, so its beginning was held against the table already.
+        refuse_unsound(wanted, live)
     if wanted.empty:
         return Application(wanted.digest, "nothing-to-do", wanted.base_version, state=live.state)
-    _refuse_blocked(wanted)
     _refuse_unpermitted(wanted, allow)
     store.folder("journal")
     return _Run(wanted, live, store, progress or (lambda *_: None), engine).run(dry_run, landed == "partly")
@@ -148,20 +156,26 @@ def _refuse_stale(plan: Plan, table: Table) -> None:
 
 
 def _refuse_blocked(plan: Plan) -> None:
+    uri = plan.table["uri"]
     stopped = [step for step in plan.steps if step.route in ("refuse", "external")]
     if stopped:
+        first = stopped[0]
         raise PlanBlocked(
-            f"{len(stopped)} of {_counted(len(plan.steps), 'step')} cannot be run here; the first: {stopped[0].reason}",
-            where=plan.table["uri"],
+            f"{len(stopped)} of {_counted(len(plan.steps), 'step')} cannot be run here; the first: {_told(first)}",
+            where=f"{uri}, {first.changes[0].path or '$'}" if first.changes else uri,
             hint="lakeevolve show PLAN lists them all",
         )
     if plan.failures:
-        first = plan.failures[0]
+        found = plan.failures[0]
         raise PlanBlocked(
-            f"{_counted(len(plan.failures), 'finding')} against the plan; the first: {first.rule} {first.path}",
-            where=plan.table["uri"],
-            hint="mend the schema, plan with another mode, or waive the finding",
+            f"{_counted(len(plan.failures), 'finding')} against the plan; the first: {found.rule}, {found.message}",
+            where=f"{uri}, {found.path or '$'}",
+            hint=f"{found.fix}; or plan with another mode, or waive the finding" if found.fix else "mend the schema",
         )
+
+
+def _told(step: Step) -> str:
+    return f"{told_change(step.changes[0])}: {step.reason}" if step.changes else step.reason
 
 
 def _counted(number: int, noun: str) -> str:
@@ -170,12 +184,17 @@ def _counted(number: int, noun: str) -> str:
 
 def _refuse_unpermitted(plan: Plan, allow: Collection[str]) -> None:
     missing = sorted(plan.permits - set(allow))
-    if missing:
-        raise PermitMissing(
-            "the plan needs a permit that was not given: " + ", ".join(missing),
-            where=plan.table["uri"],
-            hint="if that is meant: " + " ".join(f"--allow {permit}" for permit in missing),
-        )
+    if not missing:
+        return
+    needs = []
+    for permit in missing:
+        places = dict.fromkeys(c.path or "$" for step in plan.steps if permit in step.permits for c in step.changes)
+        needs.append(f"{permit} ({', '.join(places)})")
+    raise PermitMissing(
+        "the plan needs a permit that was not given: " + "; ".join(needs),
+        where=plan.table["uri"],
+        hint="if that is meant: " + " ".join(f"--allow {permit}" for permit in missing),
+    )
 
 
 class _Run:
@@ -195,10 +214,23 @@ class _Run:
             return self._attempts(dry_run, started)
         except PartlyApplied:
             raise
+        except KeyboardInterrupt as stop:
+            landed = self._landed()
+            if not dry_run and landed == "none":
+                self.store.remove("journal", self.plan.digest)
+            raise interrupted(self.table.uri, landed) from stop
         except BaseException:
-            if not dry_run and self.table.progress_of(self.plan.digest) == "none":
+            if not dry_run and self._landed() == "none":
                 self.store.remove("journal", self.plan.digest)
             raise
+
+    def _landed(self) -> Landed | None:
+        """How far the plan got, by the table's own word; None where the table cannot be asked now."""
+        try:
+            self.table.refresh()
+            return self.table.progress_of(self.plan.digest)
+        except LakeEvolveError:
+            return None
 
     def _attempts(self, dry_run: bool, started: bool) -> Application:
         for attempt in range(1, ATTEMPTS + 1):
@@ -230,28 +262,34 @@ class _Run:
                 hint="make the plan again",
             )
         after = self._version(versions)
+        chain = (*versions[: after.number - 1], after)
         files = self.table.files(hint=self.plan.hint)
         self._check_data(files)
         if dry_run:
             return Application(self.plan.digest, "dry-run", self.plan.base_version, state=self.table.state)
-        evolution = self._evolution(versions, after, files)
+        evolution = self._evolution(chain, versions[-1], files)
         staged = self.table.stage(evolution)
         try:
-            proof = self._prove(staged, evolution, versions, after, files)
+            proof = self._prove(staged, evolution, chain, files)
         except BaseException:
             self._abandon(staged)
             raise
         self.progress("commit", 0, 1)
         try:
-            self.table.commit(staged, self._entries(versions, after))
+            self.table.commit(staged, tuple(_entry(version) for version in chain))
         except BaseException:
-            if self.table.progress_of(self.plan.digest) == "none":
+            # Asked anew: what this handle knows may be older than a commit that landed just now, and the files of
+            # such a commit are live. Where nobody can tell, the files stay.
+            if self._landed() == "none":
                 self._abandon(staged)
             raise
         self.progress("commit", 1, 1)
         return self._finish(proof, len(evolution.rewrite))
 
     def _version(self, versions: tuple[Version, ...]) -> Version:
+        if not self.plan.changes:
+            # Nothing but the marker: the version that the table has is recorded as it is.
+            return replace(versions[-1], plan=self.plan.digest)
         return Version(
             number=versions[-1].number + 1,
             schema=self.plan.target,
@@ -262,12 +300,7 @@ class _Run:
         )
 
     def _check_data(self, files: tuple[DataFile, ...]) -> None:
-        checked = [
-            (change, step.precondition)
-            for step in self.plan.steps
-            if step.precondition
-            for change in step.changes or (None,)
-        ]
+        checked = self.plan.checks
         if not checked:
             return
         broken = check_preconditions(
@@ -282,18 +315,17 @@ class _Run:
         )
         if broken:
             raise PlanBlocked(
-                f"the data does not allow {_counted(len(broken), 'step')} of the plan; the first: {broken[0].message}",
-                where=broken[0].where,
-                hint="mend the rows, or keep the wider type",
+                f"the rows stand against the plan at {_counted(len(broken), 'place')}; the first: {broken[0].message}",
+                where=f"{self.table.uri}, {broken[0].where}",
+                hint=broken[0].way_out,
             )
 
-    def _evolution(self, versions: tuple[Version, ...], after: Version, files: tuple[DataFile, ...]) -> Evolution:
-        changes = [(change, step.route) for step in self.plan.steps for change in step.changes]
+    def _evolution(self, chain: tuple[Version, ...], before: Version, files: tuple[DataFile, ...]) -> Evolution:
+        changes: list[tuple[Change, Route]] = [(c, step.route) for step in self.plan.steps for c in step.changes]
         rewrite = self.table.must_rewrite(changes, files)
-        chain = (*versions, after)
 
         def convert(file: DataFile) -> Iterator[pa.RecordBatch]:
-            run, row = fold(chain, file.version, after.number), 0
+            run, row = fold(chain, file.version, chain[-1].number), 0
             for batch in self.table.raw(file, hint=self.plan.hint):
                 try:
                     yield run(batch, row_offset=row)
@@ -313,7 +345,7 @@ class _Run:
             self.progress("rewrite", done, len(rewrite))
 
         return Evolution(
-            base=versions[-1].schema,
+            base=before.schema,
             target=self.plan.target,
             changes=changes,
             renames=self.plan.renames,
@@ -327,15 +359,14 @@ class _Run:
         self,
         staged: Staged,
         evolution: Evolution,
-        versions: tuple[Version, ...],
-        after: Version,
+        chain: tuple[Version, ...],
         files: tuple[DataFile, ...],
     ) -> ReplayResult:
         proof = prove_staged(
             self.table,
             staged,
             evolution,
-            (*versions, after),
+            chain,
             files,
             hint=self.plan.hint,
             engine=self.engine,
@@ -349,11 +380,6 @@ class _Run:
                 hint="the table is untouched; report this with the plan, it is a defect of lakeevolve or of a library",
             )
         return proof
-
-    def _entries(self, versions: tuple[Version, ...], after: Version) -> tuple[MarkerEntry, ...]:
-        """Every version so far with the new one: derived versions become recorded ones, so that no later clean-up of
-        the format's own history can lose them."""
-        return tuple(_entry(version) for version in (*versions, after))
 
     def _abandon(self, staged: Staged) -> None:
         left = staged.abandon()
@@ -395,6 +421,8 @@ class _Run:
 
 
 def _entry(version: Version) -> MarkerEntry:
+    """The marker's record of a version. Derived ones are recorded too, so that no later clean-up of the format's own
+    history can lose them."""
     return MarkerEntry(
         number=version.number,
         schema=version.schema.to_json(),
@@ -404,4 +432,5 @@ def _entry(version: Version) -> MarkerEntry:
         fills=version.fills,
         renames=version.renames,
         routes=version.routes,
+        fresh=version.fresh,
     )

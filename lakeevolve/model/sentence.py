@@ -95,6 +95,17 @@ def describe_change(change: Change) -> str:
             return _type_rename(change, at)
 
 
+def told_change(change: Change) -> str:
+    """The same sentence for a place that names the path already.
+
+    >>> told_change(RenameField("address.zip", "postcode"))
+    'is renamed to postcode (by its alias)'
+    """
+    at = change.path or "the root"
+    text = describe_change(change).replace(f"the type at {at} ", "the type ", 1)
+    return text.removeprefix(f"{at}: ").removeprefix(f"{at} ")
+
+
 def short_json(value: Json) -> str:
     """A JSON value for a message, cut where it is long."""
     return short_text(json.dumps(value, ensure_ascii=False))

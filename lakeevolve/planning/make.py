@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from importlib import import_module
+from typing import Any, Final, Literal
 
 from lakeevolve import sources
 from lakeevolve.avro.nodes import Incompatibility
 from lakeevolve.avro.resolution import resolve
 from lakeevolve.errors import PlanError
 from lakeevolve.model import path as paths
-from lakeevolve.model.change import Change
+from lakeevolve.model.change import Change, RenameField
+from lakeevolve.model.declared import check_paths, check_renames
 from lakeevolve.model.diff import Diff, diff
-from lakeevolve.model.find import enums
-from lakeevolve.model.renames import as_aliases
+from lakeevolve.model.renames import as_aliases, rename_pairs
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import Record
-from lakeevolve.planning.plan import Estimate, Plan, Step, fills_of, renames_of
-from lakeevolve.rules.findings import Finding
+from lakeevolve.planning.adopt import adopting
+from lakeevolve.planning.plan import Estimate, Inputs, Plan, Step, fills_of, renames_of
+from lakeevolve.rules import table as table_rules
+from lakeevolve.rules.findings import Finding, by_weight
 from lakeevolve.rules.modes import check
 from lakeevolve.rules.policy import Policy, weigh
 from lakeevolve.rules.route import of_change
-from lakeevolve.rules.table import fit_for_table, left_optional
+from lakeevolve.rules.table import ROWS_REFUSE, fit_for_table, left_optional, names_that_move
 from lakeevolve.tables import open_table
 from lakeevolve.tables.base import Capability, DataFile, Fill, Table
+from lakeevolve.tables.drift import drift
 
 _OLD_ROWS: Final = ("default", "null")
+
+#: Up to how many stored bytes a plan reads the rows that its steps depend on; apply reads them in any case.
+LOOKED_AT: Final = 64 * 1024 * 1024
 
 #: Incompatibility kind -> what its owner can do, where that is not a matter of types.
 _WAYS_OUT: Final[Mapping[str, str]] = {
@@ -95,32 +102,50 @@ def plan(
     wanted = sources.load(target)
     if not isinstance(wanted.root, Record):
         raise PlanError("the target's root is not a record, so it is no table", where=wanted.source)
-    hint = as_aliases(wanted, renames)
+    inputs = Inputs(rename_pairs(renames), rename_pairs(not_renames), dict(routes or {}), policy or Policy())
+    return _look_at_rows(make(live, wanted, mode, old_rows, inputs), live)
+
+
+def make(
+    live: Table,
+    wanted: Schema,
+    mode: str,
+    old_rows: str | Mapping[str, str],
+    inputs: Inputs,
+    *,
+    uri: str | None = None,
+) -> Plan:
+    """The plan, from metadata and file lists alone. *uri* is what it calls the table; by default the table's own."""
+    called = live.uri if uri is None else uri
+    hint = as_aliases(wanted, inputs.renames)
     versions = live.history(hint=hint)
-    base = versions[-1].schema
-    delta = diff(base, wanted, renames=renames)
+    base, unrecorded = versions[-1].schema, not versions[-1].recorded
+    _check_paths(inputs, old_rows, wanted, [version.schema for version in versions])
+    delta = diff(base, wanted, renames=inputs.renames)
     fills = fills_of(delta.changes, old_rows)
     report = check(
         wanted,
         [version.schema for version in versions],
         mode,
-        subject=live.uri,
-        renames=renames,
-        not_renames=not_renames,
+        subject=called,
+        renames=inputs.renames,
+        not_renames=inputs.not_renames,
     )
-    routed = _route(live, delta, fills, routes or {})
+    routed = _route(live, delta, fills, inputs.routes)
     files = live.files(hint=hint)
     steps = _steps(live, routed, files)
-    if steps and versions[-1].derived:
-        steps = (*_adopted(base), *steps)
+    if unrecorded:
+        steps = (*adopting(live.derived(), base, bool(steps)), *steps)
     steps += _unresolved(base, wanted, steps, renames_of(delta.changes), fills)
-    found = [*report.findings, *_fit(wanted, live), *_routes(steps, live.uri)]
-    if versions[-1].derived:
-        found += left_optional(live.derived(), base, live.uri)
-    rules = policy or Policy()
+    found = [*report.findings, *_fit(wanted, live.format, called), *_routes(steps, called)]
+    if unrecorded:
+        found += left_optional(live.derived(), base, called)
+        found += names_that_move(_by_alias(delta.changes), wanted, called)
+    found = [each for each in found if not table_rules.clashed_before(each, base, wanted, delta.renames)]
+    found += [*drift(versions, live.uri), *live.findings()]
     state = live.state
     return Plan(
-        table={"uri": live.uri, "format": live.format, "id": state.id},
+        table={"uri": called, "format": live.format, "id": state.id},
         pin=state.pin,
         base_version=versions[-1].number,
         base_digest=base.digest,
@@ -129,12 +154,50 @@ def plan(
         mode=report.mode,
         old_rows=old_rows if isinstance(old_rows, str) else dict(old_rows),
         steps=steps,
-        # Where a schema file lies is no part of what is approved, and differs from machine to machine.
-        findings=tuple(replace(finding, file=None, line=None) for finding in weigh(found, rules)),
+        findings=_weighed(found, inputs.policy),
         rollout=report.rollout,
-        fail_on=rules.fail_on,
+        inputs=inputs,
         total=_total(live, routed, files),
+        position=state.position,
     )
+
+
+def _weighed(found: Iterable[Finding], policy: Policy) -> tuple[Finding, ...]:
+    # Where a schema file lies is no part of what is approved, and differs from machine to machine.
+    return tuple(replace(finding, file=None, line=None) for finding in weigh(found, policy))
+
+
+def _by_alias(changes: Sequence[Change]) -> dict[str, str]:
+    declared = {change.new_path for change in changes if isinstance(change, RenameField) and change.via == "alias"}
+    return {new: old for new, old in renames_of(changes).items() if new in declared}
+
+
+def _look_at_rows(made: Plan, live: Table) -> Plan:
+    """The plan with what its rows have to say already, where they are few enough to be looked at now."""
+    checks = made.checks
+    files = live.files(hint=made.hint)
+    if not checks or made.refused or sum(file.bytes for file in files) > LOOKED_AT:
+        return made
+    look = import_module("lakeevolve.replay.preconditions").check_preconditions
+    broken = look(live, checks, files, target=made.target, hint=made.hint, renames=made.renames, fills=made.fills)
+    if not broken:
+        return made
+    found = [
+        ROWS_REFUSE.finding(
+            one.path, one.precondition, None, f"{one.told}; the first: {one.where}", fix=one.way_out, subject=live.uri
+        )
+        for one in broken
+    ]
+    weighed = weigh(found, made.inputs.policy, unused=False)
+    return replace(made, findings=tuple(sorted((*made.findings, *weighed), key=by_weight)))
+
+
+def _check_paths(inputs: Inputs, old_rows: str | Mapping[str, str], wanted: Schema, earlier: Sequence[Schema]) -> None:
+    """A path that exists nowhere is misspelt, and must not pass in silence."""
+    check_renames(inputs.renames, wanted, earlier)
+    check_renames(inputs.not_renames, wanted, earlier, what="what is declared to be no rename")
+    if not isinstance(old_rows, str):
+        check_paths((path for path in old_rows if path != "*"), wanted, earlier, what="old_rows")
 
 
 def _check_old_rows(old_rows: str | Mapping[str, str]) -> None:
@@ -197,8 +260,8 @@ def _steps(table: Table, routed: Sequence[tuple[Change, Capability]], files: Seq
     return tuple(steps)
 
 
-def _fit(wanted: Schema, table: Table) -> tuple[Finding, ...]:
-    return fit_for_table(wanted, None if table.format == "parquet" else table.format, subject=table.uri)
+def _fit(wanted: Schema, format_: Literal["iceberg", "delta", "parquet"], uri: str) -> tuple[Finding, ...]:
+    return fit_for_table(wanted, None if format_ == "parquet" else format_, subject=uri)
 
 
 def _routes(steps: Sequence[Step], uri: str) -> Iterator[Finding]:
@@ -208,22 +271,6 @@ def _routes(steps: Sequence[Step], uri: str) -> Iterator[Finding]:
             yield from of_change(
                 change, route=step.route, reason=step.reason, precondition=step.precondition, subject=uri
             )
-
-
-def _adopted(base: Schema) -> tuple[Step, ...]:
-    """What a table that no marker describes is taken for, and its rows have to confirm."""
-    places = [path for path, _ in enums(base.root)]
-    if not places:
-        return ()
-    step = Step(
-        id="a1",
-        route="metadata",
-        via="adopt",
-        changes=(),
-        reason="the table says text only, and the schema an enum, at " + ", ".join(places),
-        precondition="symbols-known",
-    )
-    return (step,)
 
 
 def _total(table: Table, routed: Sequence[tuple[Change, Capability]], files: Sequence[DataFile]) -> Estimate:

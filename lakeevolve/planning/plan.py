@@ -9,18 +9,22 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
 from lakeevolve._version import __version__
 from lakeevolve.avro.parse import parse
+from lakeevolve.config.conform import faults
 from lakeevolve.errors import LakeEvolveError, PlanFormatError
 from lakeevolve.model.change import AddField, Change, RenameField
 from lakeevolve.model.change_json import change_from_json, change_to_json
 from lakeevolve.model.digest import json_digest
 from lakeevolve.model.renames import as_aliases
 from lakeevolve.model.schema import Schema
+from lakeevolve.planning.schema import PLAN
 from lakeevolve.rules.findings import Finding, finding_from_json
+from lakeevolve.rules.policy import Policy, Waiver
 from lakeevolve.tables.base import Fill, Permit, Precondition, Route
 
 FORMAT_VERSION: Final = "1.0"
@@ -81,6 +85,54 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Inputs:
+    """What the planner was told besides the table, the target, the mode and ``old_rows``.
+
+    They are part of the plan, so that planning again with them tells whether the plan says what the table needs.
+    """
+
+    renames: tuple[tuple[str, str], ...] = ()
+    not_renames: tuple[tuple[str, str], ...] = ()
+    routes: Mapping[str, str] = field(default_factory=dict)
+    policy: Policy = field(default_factory=Policy)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "renames": [list(pair) for pair in self.renames],
+            "not_renames": [list(pair) for pair in self.not_renames],
+            "routes": dict(self.routes),
+            "severity": dict(self.policy.severity),
+            "waivers": [
+                {
+                    "fingerprint": waiver.fingerprint,
+                    "reason": waiver.reason,
+                    "approver": waiver.approver,
+                    "until": None if waiver.until is None else waiver.until.isoformat(),
+                }
+                for waiver in self.policy.waivers
+            ],
+        }
+
+
+def _inputs(record: Mapping[str, Any], fail_on: Any) -> Inputs:
+    waivers = tuple(
+        Waiver(
+            fingerprint=waiver["fingerprint"],
+            reason=waiver["reason"],
+            approver=waiver["approver"],
+            until=None if waiver["until"] is None else date.fromisoformat(waiver["until"]),
+        )
+        for waiver in record["waivers"]
+    )
+    return Inputs(
+        renames=tuple((old, new) for old, new in record["renames"]),
+        not_renames=tuple((old, new) for old, new in record["not_renames"]),
+        routes=dict(record["routes"]),
+        policy=Policy(severity=dict(record["severity"]), fail_on=fail_on, waivers=waivers),
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What apply will do to one table. Made by :func:`lakeevolve.plan`, read back by :func:`lakeevolve.load_plan`."""
 
@@ -95,14 +147,16 @@ class Plan:
     steps: tuple[Step, ...]
     findings: tuple[Finding, ...] = ()
     rollout: tuple[str, ...] = ()
-    fail_on: str = "error"
+    inputs: Inputs = field(default_factory=Inputs)
     lakeevolve: str = __version__
     total: Estimate = field(default=Estimate(), compare=False)
+    #: The data's version when the plan was made, which appends move: no part of what is approved.
+    position: int | None = field(default=None, compare=False)
 
     @property
     def digest(self) -> str:
         """The intent digest: SHA-256 of the plan's canonical JSON without ``digest`` and ``estimate``."""
-        return json_digest(self._intent())
+        return json_digest(self.intent())
 
     @property
     def changes(self) -> tuple[Change, ...]:
@@ -110,8 +164,13 @@ class Plan:
 
     @property
     def empty(self) -> bool:
-        """Whether the table already has the target schema."""
+        """Whether the table already has the target schema, and its marker says so."""
         return not self.steps
+
+    @property
+    def fail_on(self) -> str:
+        """The lowest severity of a finding that keeps the plan from being applied."""
+        return self.inputs.policy.fail_on
 
     @property
     def permits(self) -> frozenset[Permit]:
@@ -133,6 +192,16 @@ class Plan:
         return not self.refused and not self.failures and all(step.route != "external" for step in self.steps)
 
     @property
+    def checks(self) -> list[tuple[Change | None, Precondition]]:
+        """What has to be true of the live rows; without a change, of what the table is taken for."""
+        return [
+            (change, step.precondition)
+            for step in self.steps
+            if step.precondition
+            for change in step.changes or (None,)
+        ]
+
+    @property
     def fills(self) -> dict[str, Fill]:
         """Per added path, what rows older than the plan read there."""
         return fills_of(self.changes, self.old_rows)
@@ -140,10 +209,7 @@ class Plan:
     @property
     def hint(self) -> Schema:
         """What a table that carries no schema is read as: the target, with the owner's renames as aliases."""
-        declared = {
-            change.new_path for change in self.changes if isinstance(change, RenameField) and change.via == "overlay"
-        }
-        return as_aliases(self.target, [(old, new) for new, old in self.renames.items() if new in declared])
+        return as_aliases(self.target, self.inputs.renames)
 
     @property
     def renames(self) -> dict[str, str]:
@@ -161,9 +227,13 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            **self._intent(),
+            **self.intent(),
             "digest": self.digest,
-            "estimate": {"total": self.total.to_json(), **{s.id: s.estimate.to_json() for s in self.steps}},
+            "estimate": {
+                "position": self.position,
+                "total": self.total.to_json(),
+                "steps": {step.id: step.estimate.to_json() for step in self.steps},
+            },
         }
 
     def save(self, path: str | Path) -> Path:
@@ -177,7 +247,8 @@ class Plan:
             ) from error
         return target
 
-    def _intent(self) -> dict[str, Any]:
+    def intent(self) -> dict[str, Any]:
+        """What the digest covers, as JSON."""
         return {
             "format_version": FORMAT_VERSION,
             "lakeevolve": self.lakeevolve,
@@ -194,6 +265,7 @@ class Plan:
             "steps": [step.to_json() for step in self.steps],
             "findings": [finding.to_json() for finding in self.findings],
             "fail_on": self.fail_on,
+            "inputs": self.inputs.to_json(),
             "consumers": [],
             "rollout": list(self.rollout),
         }
@@ -254,6 +326,11 @@ def load_plan(path: str | Path) -> Plan:
             where=str(source),
             hint="make the plan again with this version of lakeevolve",
         )
+    wrong = next(faults(record, PLAN), None)
+    if wrong is not None:
+        raise PlanFormatError(
+            f"the file is not a lakeevolve plan: {wrong}", where=str(source), hint="make the plan again"
+        )
     content = {key: value for key, value in record.items() if key not in ("digest", "estimate")}
     if json_digest(content) != record.get("digest"):
         raise PlanFormatError(
@@ -262,15 +339,23 @@ def load_plan(path: str | Path) -> Plan:
             hint="make the plan again; a plan is never edited by hand",
         )
     try:
-        return _from_json(record)
+        plan = _from_json(record)
     except (KeyError, TypeError, ValueError, LakeEvolveError) as error:
         raise PlanFormatError(
             "the plan holds something that this lakeevolve cannot read", where=str(source), hint="make the plan again"
         ) from error
+    if plan.digest != record["digest"]:
+        raise PlanFormatError(
+            "the plan contradicts itself: a digest or a fingerprint in it is not that of what it stands for",
+            where=str(source),
+            hint="make the plan again; a plan is never edited by hand",
+        )
+    return plan
 
 
 def _from_json(record: Mapping[str, Any]) -> Plan:
-    estimates = record.get("estimate", {})
+    estimate = record["estimate"]
+    costs = estimate["steps"]
     steps = tuple(
         Step(
             id=step["id"],
@@ -282,7 +367,7 @@ def _from_json(record: Mapping[str, Any]) -> Plan:
             irreversible=step["irreversible"],
             readers=tuple(step["readers"]),
             precondition=step["precondition"],
-            estimate=Estimate(**estimates.get(step["id"], {})),
+            estimate=Estimate(**costs.get(step["id"], {})),
         )
         for step in record["steps"]
     )
@@ -298,7 +383,8 @@ def _from_json(record: Mapping[str, Any]) -> Plan:
         steps=steps,
         findings=tuple(finding_from_json(finding) for finding in record["findings"]),
         rollout=tuple(record["rollout"]),
-        fail_on=record["fail_on"],
+        inputs=_inputs(record["inputs"], record["fail_on"]),
         lakeevolve=record["lakeevolve"],
-        total=Estimate(**estimates.get("total", {})),
+        total=Estimate(**estimate["total"]),
+        position=estimate["position"],
     )

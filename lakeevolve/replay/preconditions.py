@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,8 +15,7 @@ from lakeevolve.avro.resolution import Resolution, resolve
 from lakeevolve.errors import PlanError, ResolutionError, TableError, ValueMismatch
 from lakeevolve.model import path as paths
 from lakeevolve.model import types as avro
-from lakeevolve.model.change import Change, DropBranch, DropSymbol
-from lakeevolve.model.find import enums
+from lakeevolve.model.change import Change, ChangeLogicalType, DropBranch, DropSymbol, PromoteType, ReplaceType
 from lakeevolve.model.schema import Schema
 from lakeevolve.replay import canonical
 from lakeevolve.replay.compare import owners
@@ -27,7 +26,13 @@ from lakeevolve.replay.sides import (
     Unreadable,
     expected_rows,
 )
+from lakeevolve.tables.assumed import Assumption, assumptions, by_precondition
 from lakeevolve.tables.base import DataFile, Fill, Precondition, Table
+
+#: RFC 9562 text, in either case.
+_UUID: Final = r"^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
+#: Microseconds of a day.
+_DAY: Final = 86_400_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +52,42 @@ class Broken:
 
     @property
     def message(self) -> str:
+        """What stands against the step, with its path."""
+        return f"{self.path or '$'} {self.told}"
+
+    @property
+    def told(self) -> str:
+        """What stands against the step, without its path."""
         counted = "1 row" if self.rows == 1 else f"{self.rows} rows"
-        where = self.path or "$"
         match self.precondition:
             case "no-nulls":
-                return f"{where} is null in {counted}"
+                return f"is null in {counted}"
             case "symbol-unused":
                 symbol = self.change.symbol if isinstance(self.change, DropSymbol) else ""
-                return f"{where} holds the symbol {symbol} in {counted}"
+                return f"holds the symbol {symbol} in {counted}"
             case "branch-unused":
-                return f"{where} holds the branch {_branch_name(self.change)} in {counted}"
+                return f"holds the branch {_branch_name(self.change)} in {counted}"
             case "symbols-known":
-                return f"{where} holds a text that is no symbol of its enum in {counted}"
+                return f"holds a text that is no symbol of its enum in {counted}"
+            case "values-valid":
+                return f"holds a value that its logical type does not have in {counted}"
             case "resolves":
-                return f"{where} holds a value that does not resolve in {counted}"
+                return f"holds a value that does not resolve in {counted}"
+
+    @property
+    def way_out(self) -> str:
+        """What the owner can do about it."""
+        match self.precondition:
+            case "no-nulls":
+                return 'make the field nullable in the schema (["null", ...]), or repair the rows'
+            case "symbol-unused" | "branch-unused":
+                return "keep it in the schema, or repair the rows"
+            case "symbols-known":
+                return "add the symbols to the enum, make the field a string, or repair the rows"
+            case "values-valid":
+                return "take the logical type off the field, or repair the rows"
+            case "resolves":
+                return "keep the wider type, or repair the rows"
 
     @property
     def where(self) -> str:
@@ -106,8 +133,8 @@ def check_preconditions(
     table:
         The table as it is.
     checks:
-        Changes with their preconditions. Their paths are those of *target*. ``symbols-known`` has no change: it asks
-        of every enum that the table's own schema only says to be text whether its rows hold symbols alone.
+        Changes with their preconditions. Their paths are those of *target*. A check without a change is one of what
+        the table is taken for (:func:`lakeevolve.tables.assumed.assumptions`): it asks at every such place.
     files:
         The live files; by default those that the table lists now.
     target:
@@ -142,7 +169,16 @@ def check_preconditions(
     base = folds.newest.schema
     goal = target or hint or base
     resolution = resolve(base, goal, renames=renames or {}, fills=fills or {})
-    found = [check for change, precondition in checks for check in _checks(change, precondition, base, resolution)]
+    taken = by_precondition(assumptions(table.derived(), base)) if any(change is None for change, _ in checks) else {}
+    found = [
+        check
+        for change, precondition in checks
+        for check in (
+            [_check(change, precondition, base, resolution)]
+            if change is not None
+            else _assumed(precondition, taken.get(precondition, ()), base)
+        )
+    ]
     if not found:
         return ()
     job = Job(folds, lambda file: table.raw(file, hint), table.read, RAW_READER, True, table.foreign)
@@ -175,25 +211,48 @@ def _take(check: _Check, batch: pa.RecordBatch, file: str, offset: int) -> None:
             check.first = (file, offset + rows[0].as_py())
 
 
-def _checks(
-    change: Change | None, precondition: Precondition, base: Schema, resolution: Resolution
-) -> Iterator[_Check]:
-    if change is not None:
-        yield _check(change, precondition, base, resolution)
-        return
-    for path, enum in enums(base.root):
-        yield _Check(None, precondition, path, _unknown_symbols(path, enum, base))
+def _assumed(precondition: Precondition, places: Sequence[Assumption], base: Schema) -> Iterator[_Check]:
+    for place in places:
+        type_ = avro.without_null(type_at(base.root, place.path))
+        yield _Check(None, precondition, place.path, _where(place.path, base, _unfit(precondition, type_)))
 
 
-def _unknown_symbols(path: str, enum: avro.Enum, base: Schema) -> Callable[[pa.RecordBatch, int], pa.Array]:
-    symbols = pa.array(enum.symbols, pa.string())
-
+def _where(
+    path: str, base: Schema, unwanted: Callable[[pa.Array], pa.Array]
+) -> Callable[[pa.RecordBatch, int], pa.Array]:
     def mask(batch: pa.RecordBatch, _offset: int) -> pa.Array:
         rows, values = reach(batch, path, base)
-        unknown = pc.and_(values.is_valid(), pc.invert(pc.is_in(values, value_set=symbols)))
-        return pc.unique(rows.filter(unknown))
+        return pc.unique(rows.filter(unwanted(values)))
 
     return mask
+
+
+def _unfit(precondition: Precondition, type_: avro.AvroType) -> Callable[[pa.Array], pa.Array]:
+    """Which values the type does not have that a table is taken to hold."""
+    if precondition == "no-nulls":
+        return lambda values: values.is_null()
+    if isinstance(type_, avro.Enum):
+        symbols = pa.array(type_.symbols, pa.string())
+        return lambda values: pc.and_(values.is_valid(), pc.invert(pc.is_in(values, value_set=symbols)))
+    if isinstance(type_, avro.Primitive) and type_.logical is not None and type_.logical.name == "uuid":
+        return lambda values: pc.fill_null(pc.invert(pc.match_substring_regex(values, _UUID)), False)
+    return _no_time
+
+
+def _outside(values: pa.Array, type_: avro.AvroType) -> pa.Array:
+    """Which plain texts are no UUID, and which plain numbers are no time of day."""
+    logical = type_.logical.name if isinstance(type_, avro.Primitive) and type_.logical is not None else ""
+    if logical.startswith("time-") and pa.types.is_integer(values.type):
+        end = _DAY if logical == "time-micros" else _DAY // 1000
+        return pc.fill_null(pc.or_(pc.less(values, 0), pc.greater_equal(values, end)), False)
+    if logical == "uuid" and pa.types.is_string(values.type):
+        return pc.fill_null(pc.invert(pc.match_substring_regex(values, _UUID)), False)
+    return pa.repeat(False, len(values))
+
+
+def _no_time(values: pa.Array) -> pa.Array:
+    micros = values.cast(pa.time64("us")).cast(pa.int64())
+    return pc.fill_null(pc.or_(pc.less(micros, 0), pc.greater_equal(micros, _DAY)), False)
 
 
 def _check(change: Change, precondition: Precondition, base: Schema, resolution: Resolution) -> _Check:
@@ -215,13 +274,11 @@ def _check(change: Change, precondition: Precondition, base: Schema, resolution:
                 return pc.fill_null(pc.equal(values, pa.scalar(change.symbol)), False)
             case "branch-unused" if isinstance(change, DropBranch):
                 return _in_branch(values, change, type_)
+            case "values-valid" if isinstance(change, ChangeLogicalType | PromoteType | ReplaceType):
+                return _outside(values, avro.without_null(change.new))
         raise PlanError(f"the precondition {precondition} does not fit {type(change).__name__}", where=change.path)
 
-    def mask(batch: pa.RecordBatch, _offset: int) -> pa.Array:
-        rows, values = reach(batch, path, base)
-        return pc.unique(rows.filter(unwanted(values)))
-
-    return _Check(change, precondition, path, mask)
+    return _Check(change, precondition, path, _where(path, base, unwanted))
 
 
 def _resolves(resolution: Resolution) -> Callable[[pa.RecordBatch, int], pa.Array]:

@@ -19,6 +19,8 @@ from lakeevolve.replay.compare import Mismatch
 from lakeevolve.replay.evidence import Evidence, installed
 from lakeevolve.replay.faults import ReaderFault
 from lakeevolve.replay.fold import Folds
+from lakeevolve.replay.judging import check_multiset
+from lakeevolve.replay.preconditions import check_preconditions
 from lakeevolve.replay.readers import Reader, open_reader
 from lakeevolve.replay.result import OWN_READER, ReplayResult, make_evidence, named
 from lakeevolve.replay.sides import (
@@ -30,6 +32,7 @@ from lakeevolve.replay.sides import (
     expected_rows,
     type_mismatches,
 )
+from lakeevolve.tables.assumed import assumptions, by_precondition
 from lakeevolve.tables.base import DataFile, Predicate, Table
 
 Progress = Callable[[int, int], None]
@@ -118,6 +121,7 @@ def verify(
     run = _Run(table, folds, hint, chosen, len(chosen) == len(files), engine or LocalEngine(), progress, others)
     run.against(hint)
     run.own_reader(columns, contracts, since)
+    run.taken_for(hint)
     run.second_readers()
     if full:
         run.rewrites(evidence)
@@ -204,6 +208,17 @@ class _Run:
         self.note(found)
 
     # --- the table's own reader
+    def taken_for(self, wanted: Schema | None) -> None:
+        """What the rows of a table without a marker have to confirm of the schema that it is taken for."""
+        newest = self.folds.newest
+        if wanted is None or newest.recorded or not newest.derived:
+            return
+        kinds = by_precondition(assumptions(self.table.derived(), newest.schema))
+        for broken in check_preconditions(self.table, [(None, kind) for kind in kinds], self.files, hint=wanted):
+            self.note(
+                [Mismatch(broken.file, broken.row, broken.path, "", "", broken.told, RAW_READER, "value")], broken.rows
+            )
+
 
     def own_reader(self, columns: Literal["changed", "all"], contracts: Sequence[Any], since: int | None) -> None:
         wanted = self._wanted(columns, since)

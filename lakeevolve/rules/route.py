@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from lakeevolve.model.change import Change
 from lakeevolve.model.change_json import change_name
-from lakeevolve.model.sentence import describe_change
+from lakeevolve.model.sentence import told_change
 from lakeevolve.rules.findings import Finding
 from lakeevolve.rules.rule import Rule
 
@@ -91,17 +91,17 @@ def of_change(
     """
     where, what = change.path, change_name(change)
     if route == "refuse":
-        yield REFUSED.finding(where, what, None, f"{describe_change(change)}: {reason}", subject=subject)
+        yield REFUSED.finding(where, what, None, f"{told_change(change)}: {reason}", subject=subject)
         return
     if route == "external":
-        yield EXTERNAL.finding(where, what, route, f"{describe_change(change)}: {reason}", subject=subject)
+        yield EXTERNAL.finding(where, what, route, f"{told_change(change)}: {reason}", subject=subject)
     permits = [each for each in (permit, route if route in ("rewrite", "backfill") else None) if each]
     for each in dict.fromkeys(permits):
         fix = f"apply the plan with --allow {each}"
-        yield PERMIT_NEEDED.finding(where, what, each, f"{describe_change(change)}: {reason}", fix=fix, subject=subject)
+        yield PERMIT_NEEDED.finding(where, what, each, f"{told_change(change)}: {reason}", fix=fix, subject=subject)
     if precondition is not None:
-        yield DATA_CHECK.finding(where, what, precondition, f"{describe_change(change)}: {reason}", subject=subject)
+        yield DATA_CHECK.finding(where, what, precondition, f"{told_change(change)}: {reason}", subject=subject)
     if irreversible:
-        yield IRREVERSIBLE.finding(where, what, route, f"{describe_change(change)}: {reason}", subject=subject)
+        yield IRREVERSIBLE.finding(where, what, route, f"{told_change(change)}: {reason}", subject=subject)
     for reader in readers:
-        yield READERS.finding(where, what, reader, describe_change(change), breaks=reader, subject=subject)
+        yield READERS.finding(where, what, reader, told_change(change), breaks=reader, subject=subject)

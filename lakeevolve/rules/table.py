@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from lakeevolve.model import path as paths
+from lakeevolve.model.find import find_field
+from lakeevolve.model.origin import base_path
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import (
     Array,
@@ -87,14 +89,63 @@ NANOSECONDS = Rule(
 COLUMN_OPTIONAL = Rule(
     "TABLE-COLUMN-OPTIONAL",
     "warning",
-    "A column may hold nulls that the schema rules out",
-    "Many sinks write every column as optional. A column of a table that no schema described so far is left optional, "
-    "so its rows may hold nulls where the schema has none, and readers of the table have to expect them.",
+    "A column is optional where the schema rules nulls out",
+    "Many sinks write every column as optional. A column of a table that no schema described so far is left optional. "
+    "Apply checks that no row is null there today; the table itself keeps no later writer from adding one.",
     "id: long in the schema, and an optional column id in a table made by another tool",
     'make the field nullable in the schema (["null", ...]), or have the column made required by its owner',
 )
 
+NAMES_MOVE = Rule(
+    "TABLE-NAMES-MOVE",
+    "warning",
+    "A name that is in use passes to another column",
+    "An alias gives a column the values of one whose name another field takes over. In a table that no schema "
+    "described so far, nothing but the alias says that this is meant: it may be old, and its rename long made.",
+    "fields [a, b] become [b with the alias a, a with the alias b]",
+    "confirm the rename, with --rename OLD=NEW or under renames: in lakeevolve.yaml; or take the alias off the schema",
+)
+
+ROWS_REFUSE = Rule(
+    "TABLE-ROWS-REFUSE",
+    "error",
+    "Rows stand against the change",
+    "The change can be made only where no row holds a value that the new schema has no place for, and some do. Plan "
+    "looks where the table is small, apply in any case; a waiver does not make room for the values.",
+    'note: ["null", "string"] becomes note: "string", and a row is null',
+    "repair the rows, or keep the wider type",
+)
+COLUMNS_CLASH = Rule(
+    "TABLE-COLUMNS-CLASH",
+    "warning",
+    "Two columns of the table differ in case only",
+    "The format allows it, and engines that ignore case read one column for the other, or refuse the table. What plans "
+    "do to other columns is not concerned.",
+    "a table with the columns id and ID",
+    "rename one of them",
+)
+NAME_MAPPING = Rule(
+    "TABLE-NAME-MAPPING",
+    "warning",
+    "The name mapping leads a column's name elsewhere",
+    "Files without field ids are read by the table's name mapping. A tool that gave a column another field id and left "
+    "the mapping as it was makes the next such file read NULL.",
+    "the mapping leads amount to field id 2, and the column amount is field id 7",
+    "set the table property schema.name-mapping.default anew",
+)
+PARTITION_SOURCE_GONE = Rule(
+    "TABLE-PARTITION-SOURCE-GONE",
+    "warning",
+    "A column that live files are partitioned by was dropped",
+    "Libraries allow a column to be dropped once the current partition spec does not use it, although files of an older "
+    "spec do. Some readers then fail on the table.",
+    "the column region is dropped, and files of the spec before are partitioned by region",
+    "rewrite the files that use the old spec, with the engine that wrote them",
+)
 RULES = (
+    COLUMNS_CLASH,
+    NAME_MAPPING,
+    PARTITION_SOURCE_GONE,
     ROOT_NOT_RECORD,
     NULL_ALONE,
     RECURSIVE,
@@ -103,7 +154,42 @@ RULES = (
     TIME_AS_NUMBER,
     NANOSECONDS,
     COLUMN_OPTIONAL,
+    NAMES_MOVE,
+    ROWS_REFUSE,
 )
+
+
+def names_that_move(renames: Mapping[str, str], target: Schema, subject: str = "") -> Iterator[Finding]:
+    """The renames whose old name goes on being a field's name.
+
+    Parameters
+    ----------
+    renames:
+        New path to old path, as far as aliases alone declare them.
+    """
+    for new, old in renames.items():
+        taken = paths.child(paths.parent(new), paths.leaf(old))
+        if find_field(target.root, taken) is not None:
+            message = f"the values of {old} move here by an alias, and {taken} stays a field with other values"
+            yield NAMES_MOVE.finding(new, old, new, message, subject=subject)
+
+
+def clashed_before(finding: Finding, held: Schema, schema: Schema, renames: Mapping[str, str]) -> bool:
+    """Whether a finding says that two fields of *schema* differ in case only, and both were columns already.
+
+    Parameters
+    ----------
+    held:
+        The schema that the table has.
+    renames:
+        New path to old path of what is renamed on the way to *schema*.
+    """
+    if finding.rule != CASE_CLASH.id or finding.from_ is None:
+        return False
+    above = paths.parent(finding.path)
+    both = (finding.path, paths.child(above, finding.from_))
+    old = [base_path(path, held.root, schema.root, renames) for path in both]
+    return all(path is not None and paths.leaf(path) == paths.leaf(new) for path, new in zip(old, both, strict=True))
 
 
 def left_optional(table: Schema, base: Schema, subject: str = "") -> Iterator[Finding]:

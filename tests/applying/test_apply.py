@@ -137,6 +137,7 @@ def test_applying_twice_is_a_no_op(orders: str, lake: Any) -> None:
 
 
 def test_a_plan_for_the_schema_that_the_table_has_is_empty_and_does_nothing(orders: str, lake: Any) -> None:
+    le.apply(le.plan(orders, BASE))
     plan = le.plan(orders, BASE)
     assert plan.empty
     before = contents(lake.folder / "lake")

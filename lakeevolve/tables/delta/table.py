@@ -286,6 +286,9 @@ class Table:
                 hint="plan again: the table has changed, or the routes of the plan are not those of this table",
             )
         metadata = replace(snapshot.metadata, struct=how.result)
+        if not evolution.changes:
+            # The schema is recorded, and nothing else: no column gets a text that it had not.
+            how = replace(how, texts={})
         protocol = commits.protocol_after(snapshot.protocol, how.result)
         before = snapshot.metadata.struct
         return DeltaStaged(
