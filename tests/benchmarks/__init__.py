@@ -55,7 +55,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """CPU seconds of one call, of several repeats."""
+    """CPU seconds of one call, of several turns. Other work on the machine disturbs the best one least."""
 
     best: float
     median: float

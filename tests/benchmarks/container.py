@@ -66,7 +66,7 @@ def _orders(folder: Path) -> Iterator[Figure]:
             with open(path, "rb") as file:
                 return pa.Table.from_pylist(list(fastavro.reader(file, reader_schema=evolved)))
 
-        theirs = side_by_side({"fastavro": rows}, repeats=1)["fastavro"].best
+        theirs = side_by_side({"fastavro": rows}, repeats=3)["fastavro"].best
         times = side_by_side(
             {
                 "ours": lambda path=path: read_avro(path, schema).read_all(),
@@ -74,7 +74,7 @@ def _orders(folder: Path) -> Iterator[Figure]:
             },
             repeats=9,
         )
-        ours, bare = times["ours"].median, times["bare"].median
+        ours, bare = times["ours"].best, times["bare"].best
         name = f"read_avro, evolved reader, codec {codec}"
         yield ratio(name, ours, theirs, "x fastavro", at_least=25)
         yield _beside(name, ours, bare)
@@ -88,7 +88,7 @@ def _decimals(folder: Path) -> Iterator[Figure]:
     times = side_by_side(
         {"ours": lambda: read_avro(path).read_all(), "bare": lambda: polars_avro.read_avro(path)}, repeats=9
     )
-    yield _beside("read_avro, mostly decimals", times["ours"].median, times["bare"].median)
+    yield _beside("read_avro, mostly decimals", times["ours"].best, times["bare"].best)
 
 
 def _beside(name: str, ours: float, bare: float) -> Figure:
