@@ -67,6 +67,7 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = {
     "fastavro": ("lakeevolve.avro.container",),
     "pydantic": ("lakeevolve.config",),
     "yaml": ("lakeevolve.config",),
+    "obstore": ("lakeevolve.config",),
     "polars_avro": ("lakeevolve.avro.container.fast",),
     "typer": ("lakeevolve.cli", "lakeevolve.__main__"),
     "click": ("lakeevolve.cli", "lakeevolve.__main__"),
@@ -91,6 +92,7 @@ HEAVY = (
     "pydantic",
     "sqlalchemy",
     "yaml",
+    "obstore",
 )
 
 LONGEST = 500

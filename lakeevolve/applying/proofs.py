@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakeevolve.config.state import state_of
 from lakeevolve.errors import SourceError
-from lakeevolve.replay.evidence import Evidence, load
+from lakeevolve.replay.evidence import Evidence, loads
 from lakeevolve.tables.base import Table
 
 #: How the evidence of a proof is named, after the evidence of the replay that followed it.
@@ -17,9 +17,9 @@ def proofs_of(table: Table) -> tuple[Evidence, ...]:
     Nothing is lost without it: a rewrite can be proved again as a whole.
     """
     found = []
-    for path in state_of(table.state.id).records("evidence", f"*{SUFFIX}"):
+    for _, where, content in state_of(table.state.id).read("evidence", f"*{SUFFIX}"):
         try:
-            found.append(load(path))
+            found.append(loads(content, where))
         except SourceError:
             continue
     return tuple(found)

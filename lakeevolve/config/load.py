@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from lakeevolve.config.document import Document, Place, parse, read
+from lakeevolve.config.find import NAME, find
 from lakeevolve.config.project import Limits, PolicyEntry, Project, ProjectEntry, Subject, TableOptions, WaiverEntry
 from lakeevolve.errors import ConfigError, InvalidConfig
 from lakeevolve.redaction import public_uri
@@ -20,7 +21,6 @@ from lakeevolve.redaction import public_uri
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-NAME: Final = "lakeevolve.yaml"
 
 Fault: TypeAlias = tuple[int, str, str | None]
 
@@ -55,15 +55,6 @@ _KINDS: Final = {
     "dataclass_type": "a mapping",
     "dataclass_exact_type": "a mapping",
 }
-
-
-def find(start: str | Path | None = None) -> Path | None:
-    """The nearest ``lakeevolve.yaml``: in a folder (None for the working directory) or in one above it."""
-    folder = Path(start or Path.cwd()).absolute()
-    for each in (folder, *folder.parents):
-        if (each / NAME).is_file():
-            return each / NAME
-    return None
 
 
 def load_project(path: str | Path | None = None) -> Project:

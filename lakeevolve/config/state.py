@@ -1,4 +1,4 @@
-"""The state folder: plans, journal, evidence and ledger of each table.
+"""The state: plans, journal, evidence and ledger of each table, in a folder or an object store.
 
 Everything in it can be lost without harm to a table: the marker that the table itself carries is authoritative.
 """
@@ -6,77 +6,127 @@ Everything in it can be lost without harm to a table: the marker that the table 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
+from lakeevolve.config.store import Store, store_at
 from lakeevolve.errors import ConfigError
 from lakeevolve.model.digest import canonical_json
+
+if TYPE_CHECKING:
+    from lakeevolve.config.project import Project
 
 VARIABLE: Final = "LAKEEVOLVE_STATE"
 DEFAULT: Final = ".lakeevolve"
 
 Kind = Literal["plans", "journal", "evidence", "ledger"]
 
-
-def state_root() -> Path:
-    """The state folder: the environment's ``LAKEEVOLVE_STATE``, else ``./.lakeevolve``."""
-    return Path(os.environ.get(VARIABLE) or DEFAULT)
+_PROJECT: ContextVar[Project | None] = ContextVar("lakeevolve.project", default=None)
 
 
-@dataclass(frozen=True, slots=True)
+@contextmanager
+def using(project: Project | None) -> Iterator[None]:
+    """Within it, a project's state is the state, wherever its file lies."""
+    token = _PROJECT.set(project)
+    try:
+        yield
+    finally:
+        _PROJECT.reset(token)
+
+
+def state_root() -> str | Path:
+    """Where the state lies: what the project's ``lakeevolve.yaml`` says (the nearest one, from the working directory
+    upwards), else the environment's ``LAKEEVOLVE_STATE``, else ``./.lakeevolve``. A URL is a text, a folder a path.
+
+    Raises ``ConfigError`` where that file cannot be read or holds faults.
+    """
+    said = _said_by_project() or os.environ.get(VARIABLE) or DEFAULT
+    return said if "://" in said else Path(said)
+
+
+def _said_by_project() -> str | None:
+    project = _PROJECT.get()
+    if project is None:
+        from lakeevolve.config.find import find
+
+        file = find()
+        if file is None:
+            return None
+        from lakeevolve.config.load import load_project
+
+        project = load_project(file)
+    return project.state
+
+
+@dataclass(frozen=True)
 class TableState:
-    """The part of the state folder that belongs to one table, by the table's own identity."""
+    """The part of the state that belongs to one table, by the table's own identity."""
 
     table_id: str
-    root: Path
+    root: str | Path
 
-    def folder(self, kind: Kind) -> Path:
-        """The folder of one kind of record, made when it is not there yet.
+    @cached_property
+    def store(self) -> Store:
+        """Where the records are."""
+        return store_at(self.root)
 
-        Raises ``ConfigError`` where it cannot be written.
+    def probe(self, kind: Kind) -> None:
+        """Find out whether records of a kind can be written, by writing one and taking it away.
+
+        Raises ``ConfigError`` where they cannot.
         """
-        folder = self.root / self.table_id / kind
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise _unwritable(folder, error) from error
-        if not os.access(folder, os.W_OK):
-            raise _unwritable(folder, None)
-        return folder
+        name = f"{self.table_id}/{kind}/.probe-{uuid.uuid4().hex}"
+        self.store.put(name, b"", once=True)
+        self.store.delete(name)
 
-    def write(self, kind: Kind, name: str, record: Mapping[str, Any], *, once: bool = False) -> Path:
-        """Write a record as JSON and return where. With *once* a record that is there stays as it is."""
-        target = self.folder(kind) / f"{name}.json"
-        if once and target.exists():
-            return target
-        part = target.with_suffix(f".{os.getpid()}.part")
-        try:
-            part.write_text(canonical_json(record) + "\n")
-            os.replace(part, target)
-        except OSError as error:
-            part.unlink(missing_ok=True)
-            raise _unwritable(target, error) from error
-        return target
+    def folder(self, kind: Kind) -> None:
+        """As :meth:`probe`."""
+        self.probe(kind)
 
-    def records(self, kind: Kind, pattern: str = "*") -> tuple[Path, ...]:
-        """Where the records of one kind are whose names match the pattern; none where there is no folder."""
-        return tuple(sorted((self.root / self.table_id / kind).glob(f"{pattern}.json")))
+    def write(self, kind: Kind, name: str, record: Mapping[str, Any], *, once: bool = False) -> str | Path:
+        """Write a record as JSON and return where: a path, or a URL as text. With *once* a record that is there stays
+        as it is."""
+        full = self._name(kind, name)
+        self.store.put(full, (canonical_json(record) + "\n").encode(), once=once)
+        where = self.store.where(full)
+        return where if "://" in where else Path(where)
+
+    def add(self, kind: Kind, name: str, record: Mapping[str, Any]) -> bool:
+        """Write a record that is not there yet; False where one is, which stays as it is."""
+        return self.store.put(self._name(kind, name), (canonical_json(record) + "\n").encode(), once=True)
+
+    def read(self, kind: Kind, pattern: str = "*") -> Iterator[tuple[str, str, bytes]]:
+        """The records of one kind whose names match the pattern, by name: name, where it lies, content."""
+        for file in self.store.names(f"{self.table_id}/{kind}"):
+            name = file.removesuffix(".json")
+            if file.endswith(".json") and fnmatchcase(name, pattern):
+                full = self._name(kind, name)
+                content = self.store.get(full)
+                if content is not None:
+                    yield name, self.store.where(full), content
+
+    def where(self, kind: Kind, name: str) -> str:
+        return self.store.where(self._name(kind, name))
 
     def remove(self, kind: Kind, name: str) -> None:
-        (self.folder(kind) / f"{name}.json").unlink(missing_ok=True)
+        self.store.delete(self._name(kind, name))
+
+    def _name(self, kind: Kind, name: str) -> str:
+        return f"{self.table_id}/{kind}/{name}.json"
 
 
-def state_of(table_id: str, root: Path | None = None) -> TableState:
-    """The state of the table with that identity."""
+def state_of(table_id: str, root: str | Path | None = None) -> TableState:
+    """The state of the table with that identity.
+
+    Raises ``ConfigError`` where the identity is no name that a folder can have.
+    """
+    if not table_id or "/" in table_id or "\\" in table_id or table_id.startswith("."):
+        raise ConfigError("the table's identity is no name", where=table_id[:80], hint="check the table's metadata")
     return TableState(table_id, state_root() if root is None else root)
-
-
-def _unwritable(path: Path, error: OSError | None) -> ConfigError:
-    reason = error.strerror if error is not None and error.strerror else "permission denied"
-    return ConfigError(
-        f"the state folder cannot be written: {reason}",
-        where=str(path),
-        hint=f"set {VARIABLE} to a writable folder",
-    )

@@ -200,15 +200,20 @@ def load(path: str | Path) -> Evidence:
         raise SourceNotFound("there is no evidence file", where=str(path)) from error
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError("the evidence file cannot be read", where=str(path)) from error
+    return loads(text, str(path))
+
+
+def loads(text: str | bytes, where: str) -> Evidence:
+    """Evidence from a text that lies at *where*, its seal checked. Raises ``SourceError`` as :func:`load` does."""
     try:
         record = json.loads(text)
     except ValueError as error:
-        raise SourceError("the evidence file is not JSON", where=str(path)) from error
+        raise SourceError("the evidence file is not JSON", where=where) from error
     found = Evidence.from_json(record)
     if not found.intact:
         raise SourceError(
             "the seal does not fit: the evidence was changed after it was written",
-            where=str(path),
+            where=where,
             hint="restore the file, or verify the table again",
         )
     return found

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeevolve.config.load import NAME, find, load_project, parse_project, project_schema
+from lakeevolve.config.find import NAME, find
+from lakeevolve.config.load import load_project, parse_project, project_schema
 from lakeevolve.config.project import Limits, TableOptions
 from lakeevolve.errors import ConfigError, InvalidConfig
 from lakeevolve.rules.modes import MODES
