@@ -40,7 +40,7 @@ from lakeevolve.model.change import (
 )
 from lakeevolve.model.find import find_type
 from lakeevolve.model.schema import Schema
-from lakeevolve.model.types import AvroType, Enum, Field, Record, describe, is_null, without_null
+from lakeevolve.model.types import AvroType, Enum, Field, Fixed, Primitive, Record, describe, is_null, without_null
 from lakeevolve.tables.base import Capability, Fill, Precondition
 from lakeevolve.tables.delta import features
 from lakeevolve.tables.delta.log import Metadata, Protocol
@@ -290,6 +290,8 @@ class _Rules:
                 "of another name, or start a new table"
             )
         precondition: Precondition | None = "resolves" if found.incompatibilities else None
+        if precondition is None and _narrows(change.old, change.new):
+            precondition = "values-valid"
         held = self._delta(change.old)
         wanted = delta_type(change.new)
         if held is not None and same_type(held, wanted) and _same_structure(change.old, change.new):
@@ -437,6 +439,20 @@ class _Rules:
 def _holding(type_: AvroType) -> Schema:
     """A record that holds the type in one field."""
     return Schema(Record("Row", (Field("value", type_),)))
+
+
+def _narrows(old: AvroType, new: AvroType) -> bool:
+    """Whether the new type has fewer values than a column of Delta holds for the old one: a text is no UUID, a number
+    no time of day."""
+    before, after = ("" if t.logical is None else t.logical.name for t in (_based(old), _based(new)))
+    if after == "uuid":
+        return before != "uuid" and isinstance(without_null(new), Primitive)
+    return after.startswith("time-") and not before.startswith("time-")
+
+
+def _based(type_: AvroType) -> Primitive | Fixed:
+    bare = without_null(type_)
+    return bare if isinstance(bare, (Primitive, Fixed)) else Primitive("null")
 
 
 def _same_structure(old: AvroType, new: AvroType) -> bool:

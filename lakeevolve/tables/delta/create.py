@@ -24,7 +24,7 @@ from lakeevolve.tables.delta.types import (
     requires,
     struct_json,
 )
-from lakeevolve.tables.delta.write import laid_out
+from lakeevolve.tables.delta.write import fitted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -122,8 +122,13 @@ def append(uri: str, data: pa.Table, *, storage_options: Mapping[str, str] | Non
     schema = pa.schema([arrow_field(c) for c in struct.columns])
 
     def batches() -> Iterator[pa.RecordBatch]:
+        row = 0
         for batch in data.to_batches():
-            yield laid_out(batch, struct.columns, schema, address.uri)
+            yield fitted(batch, struct.columns, schema, row, unfit)
+            row += batch.num_rows
+
+    def unfit(error: TableError, row: int) -> TableError:
+        return TableError(error.what, where=f"{address.uri}, row {row}, {error.where or '$'}", hint=error.hint)
 
     reader = pa.RecordBatchReader.from_batches(schema, list(batches()))
     with guard(address.uri, "the rows cannot be appended"):

@@ -13,11 +13,12 @@ from urllib.parse import unquote, urlparse
 
 from lakeevolve.errors import TableError, UnsupportedTable
 from lakeevolve.model import path as paths
-from lakeevolve.model.types import Record
+from lakeevolve.model.types import AvroType, Record
 from lakeevolve.tables.base import Stored
 from lakeevolve.tables.batches import batch_rows
 from lakeevolve.tables.delta.project import By, align, canonical, loose, positions, restrict
 from lakeevolve.tables.delta.types import Column, DeltaType, Struct, arrow_type, decimal_of
+from lakeevolve.tables.delta.unfit import first_unfit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -96,7 +97,7 @@ def read_file(
         for c, _ in columns
         if c.physical in layout.partition
     }
-    row = 0
+    row = seen = 0
     try:
         with pq.ParquetFile(fs.open_input_file(path), **_STREAMED) as file:
             have = list(file.schema_arrow)
@@ -116,8 +117,9 @@ def read_file(
                         array = pa.nulls(kept.num_rows)
                     else:
                         array = align(kept.column(chosen.index(at)), column.type, layout.by, have[at])
-                    made = canonical(array, column, avro, paths.child("", column.name), layout.where)
+                    made = _converted(array, column, avro, f"{layout.where}, {path}", seen)
                     arrays.append(made if made.type == target else made.cast(target))
+                seen += kept.num_rows
                 if kept.num_rows:
                     yield pa.RecordBatch.from_arrays(arrays, schema=schema)
     except FileNotFoundError as error:
@@ -130,6 +132,20 @@ def read_file(
         raise TableError(
             "a data file cannot be read", where=f"{layout.where}, {path}", hint="it may be damaged, or not be Parquet"
         ) from error
+
+
+def _converted(array: pa.Array, column: Column, avro: AvroType | None, where: str, before: int) -> pa.Array:
+    """The column in the layout that rows travel in; an error names the file and the row, of which *before* came before
+    these."""
+    here = paths.child("", column.name)
+    try:
+        return canonical(array, column, avro, here, where)
+    except TableError as error:
+        row, alone = first_unfit(
+            lambda start, count: canonical(array.slice(start, count), column, avro, here, where), len(array), error
+        )
+        place = (alone.where or "").removeprefix(f"{where}, ")
+        raise TableError(alone.what, where=f"{where}, row {before + row}, {place}", hint=alone.hint) from error
 
 
 def _chosen(have: Sequence[pa.Field], place: Mapping[str, int | None]) -> list[int]:

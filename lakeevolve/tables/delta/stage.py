@@ -7,10 +7,11 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from lakeevolve.errors import TableError, UnsupportedTable
+from lakeevolve.errors import PlanBlocked, TableError, UnsupportedTable
 from lakeevolve.tables.base import DataFile, Evolution, Predicate, StagedFile
 from lakeevolve.tables.delta import features
 from lakeevolve.tables.delta.evolve import Alteration, Wanted
@@ -137,8 +138,10 @@ def rewrite(
 
     Raises
     ------
+    PlanBlocked
+        A value has no place in the new schema.
     TableError
-        A value has no place in the new schema, or a row breaks a rule of the table.
+        A row breaks a rule of the table.
     """
     metadata = replace(snapshot.metadata, struct=wanted.struct)
     columns = [c for c in wanted.struct.columns if c.name not in metadata.partition_columns]
@@ -157,7 +160,7 @@ def rewrite(
             folder = posixpath.dirname(file.path)
             path = posixpath.join(folder, f"part-{number:05d}-{attempt}-c000.snappy.parquet")
             begun.append(path)
-            written = write_file(fs, path, columns, evolution.convert(file), indexed)
+            written = write_file(fs, path, columns, evolution.convert(file), indexed, partial(_unfit, file))
             if written is not None:
                 made.append(StagedFile(path, written.rows, written.bytes, (file.path,)))
                 now = int(time.time() * 1000)
@@ -172,6 +175,14 @@ def rewrite(
     except BaseException:
         delete(fs, begun)
         raise
+
+
+def _unfit(file: DataFile, error: TableError, row: int) -> PlanBlocked:
+    return PlanBlocked(
+        f"the data does not allow the plan: {error.what}",
+        where=f"{file.path}, row {row}, {error.where or '$'}",
+        hint="mend the row, or keep the type; the table is as it was",
+    )
 
 
 def _check_conditions(staged: DeltaStaged, snapshot: Snapshot) -> None:

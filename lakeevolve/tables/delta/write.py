@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from lakeevolve.errors import TableError
+from lakeevolve.errors import LakeEvolveError, TableError
 from lakeevolve.model import path as paths
 from lakeevolve.tables.delta.types import Column, DeltaType, ListOf, MapOf, Struct, arrow_field, decimal_of, requires
+from lakeevolve.tables.delta.unfit import first_unfit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,6 +44,7 @@ def write_file(
     columns: Sequence[Column],
     batches: Iterator[pa.RecordBatch],
     indexed: int = INDEXED_COLUMNS,
+    unfit: Callable[[TableError, int], LakeEvolveError] | None = None,
 ) -> Written | None:
     """Write one Parquet file; None, and no file, where there is no row.
 
@@ -55,11 +58,15 @@ def write_file(
         The rows, in the canonical layout; their columns are found by name.
     indexed:
         How many leaf columns get statistics (negative: all).
+    unfit:
+        Makes the error of a row (zero-based) that does not fit, from what is wrong with it; by default a
+        ``TableError`` that names the row.
 
     Raises
     ------
     TableError
-        Where a column that must not hold nulls does, or a value has no place in its column.
+        Where a column that must not hold nulls does, or a value has no place in its column, and nothing else is asked
+        for.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -71,7 +78,7 @@ def write_file(
     rows = 0
     try:
         for batch in batches:
-            made = laid_out(batch, columns, schema, path)
+            made = fitted(batch, columns, schema, rows, unfit or partial(_unfit, path))
             statistics.add(made)
             held.append(made)
             rows += made.num_rows
@@ -91,8 +98,34 @@ def write_file(
     return Written(rows, fs.get_file_info(path).size, statistics.to_json())
 
 
-def laid_out(batch: pa.RecordBatch, columns: Sequence[Column], schema: pa.Schema, where: str) -> pa.RecordBatch:
-    """Rows in the canonical layout as the table's own Arrow types; a column that they lack is null."""
+def _unfit(where: str, error: TableError, row: int) -> TableError:
+    return TableError(error.what, where=f"{where}, row {row}, {error.where or '$'}", hint=error.hint)
+
+
+def fitted(
+    batch: pa.RecordBatch,
+    columns: Sequence[Column],
+    schema: pa.Schema,
+    before: int,
+    unfit: Callable[[TableError, int], LakeEvolveError],
+) -> pa.RecordBatch:
+    """Rows in the canonical layout as the table's own Arrow types; a column that they lack is null.
+
+    ``before`` is the number of rows that came before these. Raises what ``unfit`` makes of the first row that does not
+    fit.
+    """
+    try:
+        return _laid_out(batch, columns, schema)
+    except TableError as error:
+        # Column by column the error is another; the first row that any of them does not take is what is wanted.
+        row, alone = first_unfit(
+            lambda start, count: _laid_out(batch.slice(start, count), columns, schema), batch.num_rows, error
+        )
+        raise unfit(alone, before + row) from error
+
+
+def _laid_out(batch: pa.RecordBatch, columns: Sequence[Column], schema: pa.Schema) -> pa.RecordBatch:
+    """The same; the error names the path alone."""
     import pyarrow as pa
 
     from lakeevolve.tables.layout import to_layout
@@ -108,8 +141,8 @@ def laid_out(batch: pa.RecordBatch, columns: Sequence[Column], schema: pa.Schema
             except TableError as error:
                 inner = paths.parts(error.where) if error.where and error.where != "$" else ()
                 at = paths.join((column.name, *inner))
-                raise TableError(error.what, where=f"{where}, {at}", hint=error.hint) from error
-        refuse_nulls(array, column.type, column.nullable, here, where)
+                raise TableError(error.what, where=at, hint=error.hint) from error
+        refuse_nulls(array, column.type, column.nullable, here)
         arrays.append(_settled(array, column.type, target.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -201,28 +234,28 @@ def _blank(type_: pa.DataType) -> Any:
     return False if pa.types.is_boolean(type_) else 0
 
 
-def refuse_nulls(array: pa.Array, type_: DeltaType, optional: bool, here: str, where: str) -> None:
+def refuse_nulls(array: pa.Array, type_: DeltaType, optional: bool, here: str) -> None:
     """Raise ``TableError`` where a value that must not be null is: Arrow itself does not look."""
     from lakeevolve.avro.arrow import nested
 
     if array.null_count and not optional:
         raise TableError(
             "a column that must not hold nulls would hold some",
-            where=f"{where}, {here}",
+            where=here,
             hint="give the field a default for old rows, or make it optional",
         )
     match type_:
         case Struct():
             inside = array.drop_null() if array.null_count else array
             for column, child in zip(type_.columns, nested.fields(inside), strict=True):
-                refuse_nulls(child, column.type, column.nullable, paths.child(here, column.name), where)
+                refuse_nulls(child, column.type, column.nullable, paths.child(here, column.name))
         case ListOf():
             _, items = nested.lists(array)
-            refuse_nulls(items, type_.element, type_.contains_null, paths.items(here), where)
+            refuse_nulls(items, type_.element, type_.contains_null, paths.items(here))
         case MapOf():
             _, entries = nested.lists(array)
             values = nested.fields(entries)[1]
-            refuse_nulls(values, type_.value, type_.contains_null, paths.values(here), where)
+            refuse_nulls(values, type_.value, type_.contains_null, paths.values(here))
 
 
 @dataclass(slots=True)

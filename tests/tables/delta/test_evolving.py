@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeevolve.errors import TableError
+from lakeevolve.errors import PlanBlocked, TableError
 from lakeevolve.model.schema import Schema
 from lakeevolve.tables import delta
 from lakeevolve.tables.base import Predicate
@@ -410,8 +410,9 @@ def test_a_null_in_a_required_column_stops_the_rewrite(tmp_path: Path) -> None:
         rewrite=found,
         convert=lambda file: table.raw(file),
     )
-    with pytest.raises(TableError, match="must not hold nulls"):
+    with pytest.raises(PlanBlocked, match="must not hold nulls") as caught:
         table.stage(required)
+    assert caught.value.where == f"{found[0].path}, row 1, n"
 
 
 def test_a_field_becomes_required_where_no_row_is_null(tmp_path: Path) -> None:

@@ -115,12 +115,12 @@ def test_no_more_columns_than_the_table_asks_for_have_statistics() -> None:
 )
 def test_a_null_that_must_not_be_is_found_at_every_depth(array: pa.Array, type_: Any, said: str) -> None:
     with pytest.raises(TableError, match=said):
-        refuse_nulls(array, type_, True, "c", "f")
+        refuse_nulls(array, type_, True, "c")
 
 
 def test_a_required_field_beneath_a_null_is_no_null() -> None:
     array = pa.array([None, {"a": 1}], pa.struct([("a", pa.int64())]))
-    refuse_nulls(array, Struct((Column("a", "long", False),)), True, "c", "f")
+    refuse_nulls(array, Struct((Column("a", "long", False),)), True, "c")
 
 
 TYPES = record(
