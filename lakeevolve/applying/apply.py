@@ -62,7 +62,7 @@ class Application:
     rewritten: int = 0
     proof: ReplayResult | None = None
     replay: ReplayResult | None = None
-    evidence: Path | None = None
+    evidence: str | Path | None = None
     state: State | None = field(default=None, repr=False)
 
     @property

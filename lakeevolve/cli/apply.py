@@ -9,6 +9,7 @@ import typer
 from lakeevolve.cli.console import progress_bars
 from lakeevolve.cli.emit import emit
 from lakeevolve.cli.options import FindingsFormat, FindingsOutput, PlanArgument, TableOption, open_with
+from lakeevolve.cli.signals import stoppable
 
 PERMITS = ("rewrite", "backfill", "drop", "protocol-upgrade")
 
@@ -45,7 +46,7 @@ def apply(
 
     saved = load_plan(plan)
     live = open_with(saved.table["uri"], option)
-    with progress_bars() as progress:
+    with stoppable(), progress_bars() as progress:
         done = run(saved, frozenset(allow or ()), table=live, resume=resume, dry_run=dry_run, progress=progress)
     emit(of_application(done, saved), format, output)
     return 0 if done.ok else ReplayMismatch.exit_code
