@@ -137,11 +137,46 @@ PARTITION_SOURCE_GONE = Rule(
     "TABLE-PARTITION-SOURCE-GONE",
     "warning",
     "A column that live files are partitioned by was dropped",
-    "Libraries allow a column to be dropped once the current partition spec does not use it, although files of an older "
-    "spec do. Some readers then fail on the table.",
+    "Libraries allow a column to be dropped once the current partition spec does not use it, although files of an "
+    "older spec do. Some readers then fail on the table.",
     "the column region is dropped, and files of the spec before are partitioned by region",
     "rewrite the files that use the old spec, with the engine that wrote them",
 )
+LEDGER_DIFFERS = Rule(
+    "TABLE-LEDGER-DIFFERS",
+    "error",
+    "A ledger entry says otherwise than the table",
+    "An entry is written once and sealed, and the table's marker holds the same facts. One of the two was changed "
+    "afterwards.",
+    "the entry of version 3 names another schema than the marker does",
+    "find out who changed it; take the entry away and run lakeevolve history TABLE --rebuild to have the marker's word",
+)
+LEDGER_DAMAGED = Rule(
+    "TABLE-LEDGER-DAMAGED",
+    "error",
+    "A ledger entry cannot be read",
+    "Approver, verdicts and the result of the replay stand in the ledger alone.",
+    "an entry that is cut off",
+    "restore the file, or take it away and run lakeevolve history TABLE --rebuild for what the marker knows",
+)
+LEDGER_MISSING = Rule(
+    "TABLE-LEDGER-MISSING",
+    "info",
+    "A version has no ledger entry",
+    "The state folder was lost or is another one, or the apply was stopped after its commit. The table's marker still "
+    "holds the version itself.",
+    "version 3 was applied from another machine",
+    "run lakeevolve history TABLE --rebuild, or set LAKEEVOLVE_STATE to the folder that has the ledger",
+)
+LEDGER_STRAY = Rule(
+    "TABLE-LEDGER-STRAY",
+    "warning",
+    "A ledger entry is of a version that the table does not have",
+    "The table was rolled back or restored past that version, or the entry was put there by hand.",
+    "an entry of version 4, in a table of three versions",
+    "nothing to do after a rollback; else find out who wrote the entry",
+)
+
 RULES = (
     COLUMNS_CLASH,
     NAME_MAPPING,
@@ -156,6 +191,10 @@ RULES = (
     COLUMN_OPTIONAL,
     NAMES_MOVE,
     ROWS_REFUSE,
+    LEDGER_DIFFERS,
+    LEDGER_DAMAGED,
+    LEDGER_MISSING,
+    LEDGER_STRAY,
 )
 
 
