@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import functools
+import shlex
+import shutil
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -237,7 +240,25 @@ def _summary(console: Console, root: Path, found: Demonstration) -> None:
     _say(console, f"plans: {root / 'plans'}")
     _say(console, f"evidence: {root / 'state'}/*/evidence")
     for uri in found.replays:
-        _say(console, f"try: lakeevolve history {uri}")
+        _say(console, f"try: {own_command()} history {shlex.quote(uri)}")
+
+
+def own_command() -> str:
+    """How this program is called again from here: its name where the shell finds it, else its path."""
+    called = Path(sys.argv[0])
+    if called.name != "lakeevolve" or not called.is_file():
+        return f"{shlex.quote(_from_here(Path(sys.executable)))} -m lakeevolve"
+    found = shutil.which("lakeevolve")
+    if found is not None and Path(found).resolve() == called.resolve():
+        return "lakeevolve"
+    return shlex.quote(_from_here(called))
+
+
+def _from_here(path: Path) -> str:
+    """The path, relative to the working directory where it lies below it."""
+    here = Path.cwd()
+    whole = path if path.is_absolute() else here / path
+    return str(whole.relative_to(here)) if whole.is_relative_to(here) else str(whole)
 
 
 def _find(tables: Sequence[DemoTable], name: str, format_: Format) -> DemoTable:

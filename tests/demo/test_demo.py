@@ -15,7 +15,7 @@ from lakeevolve.__main__ import main
 from lakeevolve.config.state import VARIABLE
 from lakeevolve.demo import samples
 from lakeevolve.demo.build import OWN, build, claim
-from lakeevolve.demo.run import Demonstration, run
+from lakeevolve.demo.run import Demonstration, own_command, run
 from lakeevolve.errors import ConfigError, SourceNotFound
 
 ROWS = 150
@@ -128,3 +128,21 @@ def test_missing_samples_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_sample_rows_are_arrow_tables() -> None:
     assert isinstance(samples.rows("customers", 3), pa.Table)
+
+
+def test_the_last_line_is_a_command_that_works_from_where_the_user_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / ".venv" / "bin" / "lakeevolve"
+    program.parent.mkdir(parents=True)
+    program.write_text("")
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", [str(program)])
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert own_command() == ".venv/bin/lakeevolve"
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert own_command() == "lakeevolve"
+    monkeypatch.setattr("sys.argv", ["/somewhere/lakeevolve/__main__.py"])
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python 3"))
+    assert own_command() == "'python 3' -m lakeevolve"
