@@ -467,6 +467,31 @@ def test_polars_avro_reads_each_type_as_fastavro_does(
     assert "does not decode" not in log.text
 
 
+@pytest.mark.parametrize(
+    ("size", "precision"),
+    [
+        (size, precision)
+        for size in (1, 8, 16, 17, 20, 32, 40)
+        for precision in (1, 2, 18, 38, 39)
+        if 10**precision < 2 ** (8 * size - 1)
+    ],
+)
+def test_both_decoders_read_decimals_on_fixed_and_say_the_same_of_too_many_digits(
+    file: Path, size: int, precision: int
+) -> None:
+    amount = {**logical("fixed", "decimal", precision=precision, scale=1), "name": "D", "size": size}
+    schema = record(("value", amount), ("maybe", ["null", "D"]), ("list", {"type": "array", "items": "D"}))
+    most = 2 ** (8 * size - 1) - 1
+    for number in {0, 1, -1, 10**precision - 1, 1 - 10**precision, min(10**precision, most), -most - 1, most}:
+        raw = number.to_bytes(size, "big", signed=True)
+        file.write_bytes(header(schema) + block(raw + long(1) + raw + long(2) + raw + raw + long(0), 1))
+        batches, error = same_outcome(file)
+        assert (error is None) == (abs(number) < 10**precision) == bool(batches)
+        if error is None:
+            value = decimal.Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -1))
+            assert read_avro(file).read_all().to_pylist() == [{"value": value, "maybe": value, "list": [value, value]}]
+
+
 TREE = record(("value", "int"), ("below", {"type": "array", "items": "Tree"}), name="Tree")
 
 

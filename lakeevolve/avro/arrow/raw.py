@@ -136,7 +136,7 @@ def _to_decimal(array: pa.Array, target: pa.DataType, report: Report) -> pa.Arra
             raw = without(raw, pc.greater(pc.binary_length(raw), width), f"it has more digits than {target}", report)
         array, bits, numbers = raw, min(most, width) * 8, _numbers(raw, target)
     made = pa.Array.from_buffers(target, len(array), [nested.validity(array), numbers], array.null_count)
-    return made if 2 ** (bits - 1) <= 10**target.precision - 1 else _within_precision(made, target, report)
+    return made if 2 ** (bits - 1) <= 10**target.precision - 1 else within_precision(made, target, report)
 
 
 def _numbers(raw: pa.Array, target: pa.DataType) -> pa.Buffer:
@@ -195,7 +195,8 @@ def _from_decimal(array: pa.Array, plain: pa.DataType, report: Report) -> pa.Arr
     return pc.binary_join_element_wise(pads.take(negative.cast(pa.int32())), fitting, b"").cast(plain)
 
 
-def _within_precision(array: pa.Array, target: pa.DataType, report: Report) -> pa.Array:
+def within_precision(array: pa.Array, target: pa.DataType, report: Report) -> pa.Array:
+    """The decimals of the type *target* with null in the place of those of more digits, which are reported."""
     most = Decimal(10**target.precision - 1).scaleb(-target.scale, Context(prec=80))
     limit, least = pa.scalar(most, target), pa.scalar(most.copy_negate(), target)
     found = pc.min_max(array)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from lakeevolve.avro.arrow import nested
 from lakeevolve.avro.arrow.failures import Failures, Rows
 from lakeevolve.avro.arrow.promote import text
-from lakeevolve.avro.arrow.raw import from_plain, within
+from lakeevolve.avro.arrow.raw import from_plain, within, within_precision
 from lakeevolve.avro.container.header import DAMAGED
 from lakeevolve.errors import SourceError
 from lakeevolve.model import path as paths
@@ -26,7 +26,8 @@ def columns(array: pa.Array, type_: AvroType, name: str, first: int) -> pa.Array
     ----------
     array:
         The rows in the wire layout: enums as numbers, maps as lists of key and value, a union as a struct of its
-        branches, everything else as its plain type. An int may be 64 bits wide and a string bytes; it is checked then.
+        branches, everything else as its plain type. An int may be 64 bits wide, a string bytes, and a fixed the decimal
+        that it stands for; it is checked then.
     type_:
         The type of the rows.
     name, first:
@@ -92,6 +93,8 @@ class _Columns:
         def report(bad: pa.Array, why: str) -> None:
             self.failures.where(bad, rows, path, f"a value of type {describe(type_)} cannot be read: {why}", _MEND)
 
+        if pa.types.is_decimal(array.type):
+            return within_precision(array, array.type, report)
         if type_.name == "int" and array.type != pa.int32():
             array = within(array, -(2**31), 2**31 - 1, "it has more than 32 bits", report).cast(pa.int32())
         elif type_.name == "string":

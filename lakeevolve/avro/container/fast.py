@@ -30,6 +30,7 @@ from lakeevolve.model.types import (
     Enum,
     Fixed,
     Json,
+    Logical,
     Map,
     NamedRef,
     Primitive,
@@ -201,7 +202,8 @@ class _Source:
 class _Schema:
     """The schema for arrow-avro: of the same structure, and every use of a named type a type of its own.
 
-    What is not wanted is not looked at either: its texts are bytes, and its numbers have 64 bits.
+    What is not wanted is not looked at either: its texts are bytes, and its numbers have 64 bits. Of the logical types,
+    only a decimal on fixed is told.
     """
 
     names: Iterator[str] = field(default_factory=lambda: (f"t{number}" for number in range(_TYPES)))
@@ -219,7 +221,9 @@ class _Schema:
             case Enum():
                 return "long" if read is None else "int"
             case Fixed():
-                return {"type": "fixed", "name": self.name(), "size": type_.size}
+                # A decimal on bytes is none here: arrow-avro reads no bytes at all as 0.
+                meant = _decimal(type_.logical) if read is not None else {}
+                return {"type": "fixed", "name": self.name(), "size": type_.size, **meant}
             case Array():
                 items = read.items if isinstance(read, Array) else None
                 return {"type": "array", "items": self.of(type_.items, items, level + 1)}
@@ -257,6 +261,12 @@ class _Schema:
         if found is None:
             raise Unsuited(f"it stands for more than {_TYPES} types")
         return found
+
+
+def _decimal(logical: Logical | None) -> Json:
+    if logical is None or logical.name != "decimal":
+        return {}
+    return {"logicalType": logical.name, "precision": logical.precision, "scale": logical.scale}
 
 
 def _record(name: str, fields: list[tuple[str, Json]]) -> Json:
