@@ -34,6 +34,7 @@ Kind = Literal[
     "missing",
     "doubled",
     "extra",
+    "kept",
     "unreadable",
     "count",
 ]
@@ -49,6 +50,7 @@ REASONS: Final[Mapping[str, str]] = {
     "missing": "the row is missing",
     "doubled": "the row is there once too often",
     "extra": "a row that is in no file",
+    "kept": "the row does not meet the filter",
 }
 
 

@@ -1,7 +1,8 @@
 """Known faults of readers: what they get wrong although the files are right.
 
 A mismatch that is one of these is reported as ``REPLAY-READER-FAULT``, a warning that names the reader; every other
-mismatch is a mismatch. A fault is listed only where it is known upstream.
+mismatch is a mismatch. A fault is listed only where the reader alone shows it, without lakeevolve, and as narrowly as
+it is: what it makes of rows is modelled, and any other answer is a mismatch.
 """
 
 from __future__ import annotations
@@ -29,9 +30,18 @@ FILTER_BENEATH_NULL: Final = "filter-beneath-null-record"
 #: A filter on a UUID column raises (apache/iceberg-python#2372).
 FILTER_ON_UUID: Final = "filter-on-uuid"
 
+#: A filter's value is bound to the type that the column has in the file: where the file still holds the narrower type
+#: of before a promotion, `<` a value beyond it lets everything through, nulls and NaN included, a member of `in` beyond
+#: it becomes that type's limit (apache/iceberg-python#3916), and a double is rounded to a float.
+LITERAL_IN_FILE_TYPE: Final = "literal-in-file-type"
+
+#: NaN in a file whose only other value of the column is one and the same, without nulls, reads as that value under a
+#: filter on the column: statistics leave NaN out (apache/datafusion#24804).
+NAN_BESIDE_ONE_VALUE: Final = "nan-beside-one-value"
+
 KNOWN: Final[Mapping[str, frozenset[str]]] = {
-    "pyiceberg": frozenset({NULL_LIST_OF_STRUCTS, FILTER_BENEATH_NULL, FILTER_ON_UUID}),
-    "delta-rs": frozenset({FILTER_BENEATH_NULL}),
+    "pyiceberg": frozenset({NULL_LIST_OF_STRUCTS, FILTER_BENEATH_NULL, FILTER_ON_UUID, LITERAL_IN_FILE_TYPE}),
+    "delta-rs": frozenset({FILTER_BENEATH_NULL, NAN_BESIDE_ONE_VALUE}),
 }
 
 TEXTS: Final[Mapping[str, str]] = {
@@ -39,6 +49,10 @@ TEXTS: Final[Mapping[str, str]] = {
     FILTER_BENEATH_NULL: "a filter on a field of a NULL record keeps or loses the row wrongly "
     "(apache/iceberg#13328, apache/datafusion#25120)",
     FILTER_ON_UUID: "a filter on a UUID column fails (apache/iceberg-python#2372)",
+    LITERAL_IN_FILE_TYPE: "a filter compares in the narrower type that the file holds, and so keeps or loses the row "
+    "wrongly (apache/iceberg-python#3916)",
+    NAN_BESIDE_ONE_VALUE: "NaN reads as the only other value of the file under a filter on the column "
+    "(apache/datafusion#24804)",
 }
 
 

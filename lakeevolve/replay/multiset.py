@@ -75,6 +75,7 @@ def locate(
     label: Literal["expected", "actual"] = "expected",
     reader: str = "",
     file: str | None = None,
+    beside: Side | None = None,
 ) -> Located:
     """Name the rows by which two multisets differ.
 
@@ -90,6 +91,9 @@ def locate(
         Who read the actual side.
     file:
         Named where a row brings no file of its own.
+    beside:
+        Where the expected side is a part of something, all of it: a row that is there and not expected is named as
+        such.
 
     Returns
     -------
@@ -108,7 +112,7 @@ def locate(
     chosen = _choose(differing, max(one.rows.count, two.rows.count))
     held = [_Held.read(side, key, chosen) for side in (expected, actual)]
     more = len(chosen) < len(differing) or any(h.full for h in held)
-    return _match(held[0], held[1], record, label, reader, file, more)
+    return _match(held[0], held[1], record, label, reader, file, more, beside)
 
 
 @dataclass(slots=True)
@@ -303,6 +307,7 @@ def _match(
     reader: str,
     file: str | None,
     more: bool,
+    beside: Side | None,
 ) -> Located:
     lacking, all_lacking = expected.surplus(actual)
     beyond, all_beyond = actual.surplus(expected)
@@ -325,9 +330,13 @@ def _match(
         if i not in pairs:
             found.append(_whole(name(expected, i), "missing", reader, expected.row(i), None))
     matched = set(pairs.values())
+    left_over = [j for j in beyond if j not in matched]
+    kept = _kept(beside, [actual.digests[j] for j in left_over if actual.digests[j] not in expected.counts])
     first_of = {digest: index for index, digest in reversed(list(enumerate(expected.digests)))}
-    for j in beyond:
-        if j in matched:
+    for j in left_over:
+        waiting = kept.get(actual.digests[j])
+        if waiting:
+            found.append(_whole(waiting.pop(0), "kept", reader, None, actual.row(j)))
             continue
         original = first_of.get(actual.digests[j])
         place = name(actual, j)
@@ -336,6 +345,26 @@ def _match(
         kind: Kind = "extra" if original is None else "doubled"
         found.append(_whole(place, kind, reader, None, actual.row(j)))
     return Located(tuple(found), more)
+
+
+def _kept(beside: Side | None, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], list[Any]]:
+    """Where the rows of these digests are, as often as they are asked for."""
+    found: dict[tuple[int, int], list[Any]] = defaultdict(list)
+    if beside is None or not wanted:
+        return found
+    left = Counter(wanted)
+    firsts = pa.array([a for a, _ in left], pa.uint64())
+    for rows in beside():
+        words = Digests(rows.batch, ()).rows()
+        places = pc.indices_nonzero(pc.is_in(words.a, firsts))
+        numbers = rows.numbers
+        for digest, at in zip(_pairs(words, places), places.to_pylist(), strict=True):
+            if left[digest] > 0:
+                left[digest] -= 1
+                found[digest].append((rows.file, None if numbers is None else numbers[at].as_py()))
+        if not any(left.values()):
+            break
+    return found
 
 
 def _whole(

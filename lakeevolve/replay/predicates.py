@@ -1,7 +1,7 @@
 """Filters on the columns that changed, and the rows that must come back under them.
 
 Statistics, dictionaries and metadata defaults can make a filter lie where a full read is right, so every changed leaf
-that a filter can reach is asked for a value that is present, for less than a value that is present, and for null.
+that a filter can reach is asked for a value that is present, for less than one, for one of some, and for null.
 
 Whole rows are compared without a filter. What a filter may get wrong besides is which rows it lets through, so under
 it the reader is asked for the leaf's column and for as few others as tell rows apart.
@@ -143,20 +143,21 @@ def _flat(type_: pa.DataType) -> bool:
 
 @dataclass(slots=True)
 class Samples:
-    """Values of leaf columns that were met: the first usable one and the largest of its batch."""
+    """Values of leaf columns that were met: the first usable one, the largest, and the first of the last batch."""
 
     wanted: Mapping[str, AvroType]
     first: dict[str, Any] = field(default_factory=dict)
     largest: dict[str, Any] = field(default_factory=dict)
+    last: dict[str, Any] = field(default_factory=dict)
     anchors: tuple[str, ...] | None = None
 
     def look(self, batch: pa.RecordBatch, record: Record | None = None) -> None:
-        """Take what the batch has for leaves that have no value yet, and with *record* the columns that tell its rows
-        apart."""
+        """Take what the batch has for leaves that have no value yet; with *record* also larger values of the others,
+        and the columns that tell its rows apart."""
         if self.anchors is None and record is not None and batch.num_rows:
             self.anchors = anchors(batch, record)
         for path, type_ in self.wanted.items():
-            if path in self.first or not _comparable(type_):
+            if (path in self.first and record is None) or not _comparable(type_):
                 continue
             values = column(batch, path)
             if values is None:
@@ -164,8 +165,12 @@ class Samples:
             values = _usable(values)
             if len(values) == 0:
                 continue
-            self.first[path] = values[0].as_py()
-            self.largest[path] = _largest(values)
+            one, largest = values[0].as_py(), _largest(values)
+            self.last[path] = one
+            if path in self.first:
+                self.largest[path] = max(self.largest[path], largest)
+            else:
+                self.first[path], self.largest[path] = one, largest
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -180,16 +185,18 @@ class Samples:
         """What a leaf is asked for by its values; nothing where none was met."""
         if path not in self.first:
             return ()
-        found = (Predicate(path, "=", self.first[path]),)
-        if isinstance(self.first[path], bool):
+        first, largest = self.first[path], self.largest[path]
+        found = (Predicate(path, "=", first),)
+        if isinstance(first, bool):
             return found
-        return (*found, Predicate(path, "<", self.largest[path]))
+        among = tuple(dict.fromkeys((first, largest, self.last[path])))
+        return (*found, Predicate(path, "<", largest), Predicate(path, "in", among))
 
     def take(self, other: Samples) -> None:
         """Take the values that another has for leaves that have none yet."""
         for path, value in other.first.items():
             if path not in self.first:
-                self.first[path], self.largest[path] = value, other.largest[path]
+                self.first[path], self.largest[path], self.last[path] = value, other.largest[path], other.last[path]
 
 
 def _comparable(type_: AvroType) -> bool:

@@ -10,12 +10,13 @@ from typing import Any, Final
 from lakeevolve.engines.local import LocalEngine
 from lakeevolve.model.schema import Schema
 from lakeevolve.replay import canonical, consumers, counts, faults, predicates, rewrites
-from lakeevolve.replay.checking import Checked, begin, check_file, check_multiset, take
+from lakeevolve.replay.checking import Checked, begin, check_file, take
 from lakeevolve.replay.compare import Mismatch
 from lakeevolve.replay.evidence import FileEvidence, installed
 from lakeevolve.replay.faults import ReaderFault
 from lakeevolve.replay.filehash import FileHash
 from lakeevolve.replay.fold import Folds
+from lakeevolve.replay.judging import check_multiset
 from lakeevolve.replay.multiset import Rows
 from lakeevolve.replay.preconditions import Broken, check_preconditions
 from lakeevolve.replay.result import OWN_READER, ReplayResult, make_evidence, named
@@ -137,6 +138,7 @@ class _Proof:
             table.ordered,
             table.foreign,
             softly=faults.has(reader, faults.NULL_LIST_OF_STRUCTS),
+            anew=frozenset(gone),
             store=table,
         )
         self.mismatches: list[Mismatch] = []

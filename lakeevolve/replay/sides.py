@@ -70,6 +70,8 @@ class Job:
         Leaves for which a value is still to be found.
     consumers:
         Whose reader schemas every row has to resolve to.
+    anew:
+        The files that are being written anew.
     store:
         Who tells how many rows and bytes a file should have: the table. None: nobody.
     """
@@ -86,6 +88,7 @@ class Job:
     asked: tuple[Filter, ...] = ()
     wanted: Mapping[str, AvroType] = field(default_factory=dict)
     consumers: tuple[Consumer, ...] = ()
+    anew: frozenset[str] = frozenset()
     store: counts.Store | None = None
 
     @property

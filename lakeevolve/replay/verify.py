@@ -14,7 +14,7 @@ from lakeevolve.errors import ConfigError, ResolutionError, UnsupportedTable
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import AvroType
 from lakeevolve.replay import consumers, faults, predicates, rewrites
-from lakeevolve.replay.checking import Checked, check_file, check_multiset
+from lakeevolve.replay.checking import Checked, check_file
 from lakeevolve.replay.compare import Mismatch
 from lakeevolve.replay.evidence import Evidence, installed
 from lakeevolve.replay.faults import ReaderFault

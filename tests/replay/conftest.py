@@ -48,6 +48,7 @@ class FakeTable:
     states: list[list[DataFile]] = field(default_factory=lambda: [[]])
     wrong: Change | None = None
     wrong_filtered: Callable[[Predicate, pa.Table], pa.Table] | None = None
+    spoil_filtered: Callable[[Predicate, str, pa.Table, pa.Table], pa.Table] | None = None
     unreadable: set[str] = field(default_factory=set)
     damaged: set[str] = field(default_factory=set)
     landings: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -103,11 +104,17 @@ class FakeTable:
     def history(self, hint: Schema | None = None) -> tuple[Version, ...]:
         return tuple(self.versions)
 
+    def derived(self, hint: Schema | None = None, renames: Mapping[str, str] | None = None) -> Schema:
+        return self.schema
+
     def files(self, position: int | None = None, hint: Schema | None = None) -> tuple[DataFile, ...]:
         return tuple(self.states[-1 if position is None else position])
 
     def landed(self, version: Version) -> tuple[int | None, int] | None:
         return self.landings.get(version.number)
+
+    def findings(self) -> tuple[Any, ...]:
+        return ()
 
     def live(self, file: DataFile) -> int | None:
         return file.rows
@@ -151,7 +158,9 @@ class FakeTable:
             if wrong is not None:
                 part = wrong(one.path, part)
             if predicate is not None:
-                part = part.filter(_mask(part, predicate))
+                everything, part = part, part.filter(_mask(part, predicate))
+                if self.spoil_filtered is not None:
+                    part = self.spoil_filtered(predicate, one.path, everything, part)
                 if self.wrong_filtered is not None:
                     part = self.wrong_filtered(predicate, part)
             parts.append(part)
@@ -175,6 +184,8 @@ def _mask(table: pa.Table, predicate: Predicate) -> pa.Array:
                 found.append(value is None)
             case "=":
                 found.append(value is not None and value == predicate.value)
+            case "in":
+                found.append(value is not None and value in predicate.value)
             case _:
                 found.append(value is not None and value < predicate.value)
     return pa.array(found, pa.bool_())

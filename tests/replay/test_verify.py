@@ -98,7 +98,7 @@ def test_nothing_is_said_of_a_right_table(table: Any) -> None:
     assert not result.reader_faults
     assert result.evidence.intact
     assert {p["path"] for p in result.evidence.predicates} == {"weight", "country"}
-    assert {p["op"] for p in result.evidence.predicates} == {"=", "<", "is null"}
+    assert {p["op"] for p in result.evidence.predicates} == {"=", "<", "in", "is null"}
     assert all(p["verdict"] == "equal" for p in result.evidence.predicates)
     assert result.evidence.readers[0]["verdict"] == "equal"
 
@@ -392,6 +392,7 @@ def test_values_that_come_late_are_asked_for_too(make: Any) -> None:
     assert {(p["path"], p["op"], p["rows"]) for p in result.evidence.predicates} == {
         ("note", "=", 1),
         ("note", "<", 0),
+        ("note", "in", 1),
         ("note", "is null", 39),
     }
     table.wrong_filtered = lambda predicate, part: part.slice(0, 0) if predicate.op == "=" else part
