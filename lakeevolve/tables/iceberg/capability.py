@@ -83,11 +83,10 @@ def capability(
             return base_path(path, base.root, target.root, renames or {}, old_leaf=False) is not None
 
         return _external(facts, found, statement(change, found, target, facts.name, existed))
-    if found.route != "metadata" or found.precondition is not None:
-        reason = _unworkable(facts)
-        if reason is not None:
-            return _refuse(reason)
-    return found
+    reason = _unreadable(facts)
+    if reason is None and (found.route != "metadata" or found.precondition is not None):
+        reason = _elsewhere(facts)
+    return found if reason is None else _refuse(reason)
 
 
 def _external(facts: Facts, found: Capability, sql: str | None) -> Capability:
@@ -103,8 +102,8 @@ def _external(facts: Facts, found: Capability, sql: str | None) -> Capability:
     )
 
 
-def _unworkable(facts: Facts) -> str | None:
-    """Why the table's rows cannot be read or written anew, or None."""
+def _unreadable(facts: Facts) -> str | None:
+    """Why the table's rows cannot be read, or None: no change of any kind can be proved on them then."""
     if facts.equality_deletes:
         return (
             "the table holds equality deletes, which no Python library applies, so its rows cannot be read exactly; "
@@ -113,6 +112,11 @@ def _unworkable(facts: Facts) -> str | None:
     others = sorted(facts.formats - {"PARQUET"})
     if others:
         return f"the table holds data files in {', '.join(others)}, and only Parquet is read; rewrite them first"
+    return None
+
+
+def _elsewhere(facts: Facts) -> str | None:
+    """Why the table's rows cannot be checked or written anew as one, or None."""
     if facts.branches:
         return (
             f"the table has other branches ({', '.join(facts.branches)}) whose rows would neither be checked nor "

@@ -17,6 +17,7 @@ from pyiceberg import exceptions as theirs
 from pyiceberg.catalog import Catalog, list_catalogs, load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table as IcebergTable
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.utils.config import Config
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -154,7 +155,35 @@ def _only_name(file: Path) -> str:
 def load(catalog: Catalog, location: Location) -> IcebergTable:
     """Load the table's newest metadata."""
     with translated(location.uri):
-        return catalog.load_table(location.identifier)
+        table = catalog.load_table(location.identifier)
+    _refuse_unsound(table.metadata, location.uri)
+    return table
+
+
+def _refuse_unsound(metadata: TableMetadata, where: str) -> None:
+    """The library takes metadata whose parts point nowhere, and stumbles over it later."""
+    lacks = [
+        f"{name} {wanted}"
+        for name, wanted, held in (
+            ("current-schema-id", metadata.current_schema_id, [each.schema_id for each in metadata.schemas]),
+            ("default-spec-id", metadata.default_spec_id, [each.spec_id for each in metadata.partition_specs]),
+            ("default-sort-order-id", metadata.default_sort_order_id, [o.order_id for o in metadata.sort_orders]),
+        )
+        # Sort order 0 is that of no order, whether it is listed or not.
+        if wanted not in held and (wanted or "sort" not in name)
+    ]
+    if lacks:
+        raise Unsupported(
+            f"the table's metadata is damaged: there is no {' and no '.join(lacks)} in it",
+            where=where,
+            hint="roll the table back to earlier metadata, or mend the file",
+        )
+    if "encryption.key-id" in metadata.properties:
+        raise Unsupported(
+            "the table is encrypted (encryption.key-id), and no Python library decrypts Iceberg tables",
+            where=where,
+            hint="change it with Spark, which holds the keys",
+        )
 
 
 _MISSING: Final = (theirs.NoSuchTableError, theirs.NoSuchNamespaceError, theirs.NoSuchIdentifierError)
@@ -171,6 +200,8 @@ _UNREACHABLE: Final = (
     TimeoutError,
 )
 _DAMAGED: Final = re.compile(r"deserialize|thrift|flatbuffer|end of stream|corrupt|compress|parquet", re.IGNORECASE)
+#: What pyiceberg says of metadata whose parts do not fit together: names and ids alone.
+_POINTS_NOWHERE: Final = re.compile(r"[a-z-]+ -?\d+ can't be found(?: in the schemas)?\Z")
 _UNREADABLE: Final = (
     theirs.ResolveError,
     theirs.ValidationError,
@@ -180,6 +211,23 @@ _UNREADABLE: Final = (
     AttributeError,
     KeyError,
 )
+
+
+def _fault(error: Exception) -> str:
+    """What is wrong with the metadata, without any of its values."""
+    # The library wraps what pydantic says, which tells the place and the kind of each fault.
+    told = getattr(error.__cause__ or error, "errors", None)
+    if told is not None:
+        first = told(include_url=False, include_input=False)[0]
+        kind, path = first["type"], ".".join(map(str, first["loc"][1:])) or "part"
+        if kind == "json_invalid":
+            return "its metadata is not JSON"
+        if kind == "union_tag_invalid":
+            return f"its format version is {first['ctx']['tag']}, and those known are 1, 2 and 3"
+        return f"its metadata lacks {path}" if kind == "missing" else f"its metadata has an unknown {path}"
+    if isinstance(error, theirs.ValidationError) and _POINTS_NOWHERE.match(str(error)):
+        return f"in its metadata {error}"
+    return type(error).__name__
 
 
 @contextmanager
@@ -235,7 +283,7 @@ def translated(where: str, *, data: bool = False) -> Iterator[None]:
                 hint="it is damaged, or a writer with an outdated schema added it: rewrite it or take it out",
             ) from without_secrets(error)
         raise Unsupported(
-            f"pyiceberg cannot handle this table ({type(error).__name__})",
+            f"pyiceberg cannot handle this table: {_fault(error)}",
             where=where,
             hint="the metadata or a data file uses what it does not know, or contradicts the schema",
         ) from without_secrets(error)

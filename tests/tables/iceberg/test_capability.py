@@ -238,21 +238,23 @@ def test_changes_of_a_v3_table_come_with_their_spark_sql() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hindrance", "reason"),
+    ("hindrance", "reason", "else_"),
     [
-        ({"equality_deletes": True}, "equality deletes"),
-        ({"formats": frozenset({"ORC", "PARQUET"})}, "ORC"),
-        ({"branches": ("audit",)}, "audit"),
+        ({"equality_deletes": True}, "equality deletes", "refuse"),
+        ({"formats": frozenset({"ORC", "PARQUET"})}, "ORC", "refuse"),
+        ({"branches": ("audit",)}, "audit", "metadata"),
     ],
 )
-def test_what_hinders_reading_the_rows_hinders_only_what_reads_them(hindrance: Any, reason: str) -> None:
+def test_what_hinders_reading_the_rows_hinders_every_change_and_what_lies_elsewhere_those_that_need_it(
+    hindrance: Any, reason: str, else_: str
+) -> None:
     old = record(f("a", ["null", "int"]), f("b", "int"))
     new = record(f("a", "int"), f("b", "double"), f("c", "string", default="x"))
     found = route(old, new, **hindrance)
     assert {each.route for each in found} == {"refuse"}
     assert all(reason in each.reason for each in found)
     new = record(f("a", ["null", "long"]), f("b", "int"), f("c", ["null", "int"], default=None))
-    assert {each.route for each in route(old, new, **hindrance)} == {"metadata"}
+    assert {each.route for each in route(old, new, **hindrance)} == {else_}
 
 
 def test_a_symbol_of_a_partition_column_is_only_checked() -> None:

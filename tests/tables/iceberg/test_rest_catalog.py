@@ -327,6 +327,33 @@ def test_a_commit_whose_answer_is_lost_has_landed(
     _no_strays(opened(), contents())
 
 
+def test_a_catalog_that_goes_away_at_the_commit_costs_no_row(
+    opened: Callable[..., IcebergHandle], between: Between, contents: Callable[[], Mapping[str, int]]
+) -> None:
+    """It cannot be known then whether the commit landed, so nothing that it may refer to is deleted."""
+    table = opened(uri=between.url)
+    plan = le.plan(table, WIDER, mode="NONE")
+    gone = False
+
+    def decide(method: str, path: str) -> Action:
+        nonlocal gone
+        if gone:
+            return "refuse"
+        if method == "POST" and path.endswith("/orders"):
+            gone = True
+            return "lose the answer"
+        return "pass"
+
+    between.decide = decide
+    with pytest.raises(CatalogUnavailable, match="nobody knows whether it landed") as caught:
+        le.apply(plan, allow=ALL, table=table)
+    assert gone
+    assert "hush-hush" not in str(caught.value)
+    assert sorted(read(opened())) == [1, 2, 3]
+    assert le.verify(opened(), full=True, columns="all").ok
+    assert le.apply(plan, allow=ALL, table=opened()).status == "already-applied"
+
+
 def test_a_commit_that_is_denied_leaves_the_table_and_the_store_as_they_were(
     opened: Callable[..., IcebergHandle], between: Between, contents: Callable[[], Mapping[str, int]]
 ) -> None:
