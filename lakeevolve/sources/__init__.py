@@ -93,6 +93,8 @@ def _read_file(path: str, *, lenient: bool = False) -> Schema:
         raise SourceError("the file is not UTF-8 text", where=path, hint="a schema file is Avro JSON") from error
     except OSError as error:
         raise SourceError(f"the file cannot be read: {error.strerror}", where=path) from _cause(error)
+    if not text.strip():
+        raise SourceError("the file is empty", where=path, hint="a schema file is Avro JSON")
     return parse(text, source_name=path, lenient=lenient)
 
 
