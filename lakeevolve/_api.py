@@ -143,11 +143,23 @@ def plan(
     *,
     renames: Mapping[str, str] | Iterable[tuple[str, str]] = (),
     not_renames: Sequence[tuple[str, str]] = (),
+    limits: Mapping[str, int] | None = None,
 ) -> Plan:
     """Plan how a table gets to a target schema; touches nothing. See :func:`lakeevolve.planning.make.plan`."""
     from lakeevolve.planning.make import plan as make
 
-    return make(table, target, mode, old_rows, contracts, policy, routes, renames=renames, not_renames=not_renames)
+    return make(
+        table,
+        target,
+        mode,
+        old_rows,
+        contracts,
+        policy,
+        routes,
+        renames=renames,
+        not_renames=not_renames,
+        limits=limits,
+    )
 
 
 def load_plan(path: str | Path) -> Plan:

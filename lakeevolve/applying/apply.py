@@ -6,7 +6,7 @@ as it was and deletes what was staged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -34,6 +34,7 @@ from lakeevolve.replay.fold import fold
 from lakeevolve.replay.prove import check_preconditions, prove_staged
 from lakeevolve.replay.result import ReplayResult
 from lakeevolve.replay.verify import verify
+from lakeevolve.rules.policy import OVER_LIMIT, over_limit
 from lakeevolve.tables import open_table
 from lakeevolve.tables.base import DataFile, Evolution, MarkerEntry, Route, Staged, State, Table, Version
 
@@ -264,6 +265,7 @@ class _Run:
         after = self._version(versions)
         chain = (*versions[: after.number - 1], after)
         files = self.table.files(hint=self.plan.hint)
+        self._hold_to_limits(self.table.must_rewrite(self._changes(), files))
         self._check_data(files)
         if dry_run:
             return Application(self.plan.digest, "dry-run", self.plan.base_version, state=self.table.state)
@@ -321,7 +323,7 @@ class _Run:
             )
 
     def _evolution(self, chain: tuple[Version, ...], before: Version, files: tuple[DataFile, ...]) -> Evolution:
-        changes: list[tuple[Change, Route]] = [(c, step.route) for step in self.plan.steps for c in step.changes]
+        changes = self._changes()
         rewrite = self.table.must_rewrite(changes, files)
 
         def convert(file: DataFile) -> Iterator[pa.RecordBatch]:
@@ -354,6 +356,15 @@ class _Run:
             convert=convert,
             progress=written,
         )
+
+    def _changes(self) -> list[tuple[Change, Route]]:
+        return [(change, step.route) for step in self.plan.steps for change in step.changes]
+
+    def _hold_to_limits(self, rewrite: Sequence[DataFile]) -> None:
+        uri, stored = self.plan.table["uri"], sum(file.bytes for file in rewrite)
+        found = list(over_limit(self.plan.inputs.limits, len(rewrite), stored, uri))
+        if found and not any(f.waived for f in self.plan.findings if f.rule == OVER_LIMIT.id):
+            raise PlanBlocked(found[0].message, where=uri, hint=found[0].fix)
 
     def _prove(
         self,

@@ -23,7 +23,7 @@ from lakeevolve.planning.plan import Estimate, Inputs, Plan, Step, fills_of, ren
 from lakeevolve.rules import table as table_rules
 from lakeevolve.rules.findings import Finding, by_weight
 from lakeevolve.rules.modes import check
-from lakeevolve.rules.policy import Policy, weigh
+from lakeevolve.rules.policy import LIMITS, Policy, over_limit, weigh
 from lakeevolve.rules.route import of_change
 from lakeevolve.rules.table import ROWS_REFUSE, fit_for_table, left_optional, names_that_move
 from lakeevolve.tables import open_table
@@ -55,6 +55,7 @@ def plan(
     *,
     renames: Any = (),
     not_renames: Sequence[Any] = (),
+    limits: Mapping[str, int] | None = None,
 ) -> Plan:
     """Plan how one table gets from its present schema to *target*. Nothing is changed.
 
@@ -77,6 +78,9 @@ def plan(
         The owner's approved renames, old path to new path, for producers who add no alias.
     not_renames:
         Suspected renames that are none, as (old path, new path).
+    limits:
+        How much may be written anew: ``max_rewrite_bytes`` and ``max_files``. Apply holds the files of its day to
+        them as well.
 
     Returns
     -------
@@ -102,7 +106,9 @@ def plan(
     wanted = sources.load(target)
     if not isinstance(wanted.root, Record):
         raise PlanError("the target's root is not a record, so it is no table", where=wanted.source)
-    inputs = Inputs(rename_pairs(renames), rename_pairs(not_renames), dict(routes or {}), policy or Policy())
+    inputs = Inputs(
+        rename_pairs(renames), rename_pairs(not_renames), dict(routes or {}), _limits(limits), policy or Policy()
+    )
     return _look_at_rows(make(live, wanted, mode, old_rows, inputs), live)
 
 
@@ -142,8 +148,9 @@ def make(
         found += left_optional(live.derived(), base, called)
         found += names_that_move(_by_alias(delta.changes), wanted, called)
     found = [each for each in found if not table_rules.clashed_before(each, base, wanted, delta.renames)]
-    found += [*drift(versions, live.uri), *live.findings()]
-    state = live.state
+    found += [*drift(versions, called), *live.findings()]
+    state, total = live.state, _total(live, routed, files)
+    found += over_limit(inputs.limits, total.files, total.bytes, called)
     return Plan(
         table={"uri": called, "format": live.format, "id": state.id},
         pin=state.pin,
@@ -157,7 +164,8 @@ def make(
         findings=_weighed(found, inputs.policy),
         rollout=report.rollout,
         inputs=inputs,
-        total=_total(live, routed, files),
+        total=total,
+        read=_estimate(files) if steps else Estimate(),
         position=state.position,
     )
 
@@ -204,6 +212,13 @@ def _check_old_rows(old_rows: str | Mapping[str, str]) -> None:
     for wanted in [old_rows] if isinstance(old_rows, str) else old_rows.values():
         if wanted not in _OLD_ROWS:
             raise PlanError(f"old_rows is 'default' or 'null', not {wanted!r}", hint="choose one of the two")
+
+
+def _limits(given: Mapping[str, int] | None) -> dict[str, int]:
+    for name, limit in (given or {}).items():
+        if name not in LIMITS or isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
+            raise PlanError(f"{name}={limit!r} is no limit", hint=f"use {' and '.join(LIMITS)} with a whole number")
+    return dict(given or {})
 
 
 def _route(

@@ -94,6 +94,7 @@ class Inputs:
     renames: tuple[tuple[str, str], ...] = ()
     not_renames: tuple[tuple[str, str], ...] = ()
     routes: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, int] = field(default_factory=dict)
     policy: Policy = field(default_factory=Policy)
 
     def to_json(self) -> dict[str, Any]:
@@ -101,6 +102,7 @@ class Inputs:
             "renames": [list(pair) for pair in self.renames],
             "not_renames": [list(pair) for pair in self.not_renames],
             "routes": dict(self.routes),
+            "limits": dict(self.limits),
             "severity": dict(self.policy.severity),
             "waivers": [
                 {
@@ -128,6 +130,7 @@ def _inputs(record: Mapping[str, Any], fail_on: Any) -> Inputs:
         renames=tuple((old, new) for old, new in record["renames"]),
         not_renames=tuple((old, new) for old, new in record["not_renames"]),
         routes=dict(record["routes"]),
+        limits=dict(record["limits"]),
         policy=Policy(severity=dict(record["severity"]), fail_on=fail_on, waivers=waivers),
     )
 
@@ -150,6 +153,8 @@ class Plan:
     inputs: Inputs = field(default_factory=Inputs)
     lakeevolve: str = __version__
     total: Estimate = field(default=Estimate(), compare=False)
+    #: What apply reads: every live file, for the checks, the proof and the replay.
+    read: Estimate = field(default=Estimate(), compare=False)
     #: The data's version when the plan was made, which appends move: no part of what is approved.
     position: int | None = field(default=None, compare=False)
 
@@ -231,7 +236,10 @@ class Plan:
             "digest": self.digest,
             "estimate": {
                 "position": self.position,
-                "total": self.total.to_json(),
+                "read": self.read.to_json(),
+                "written": self.total.to_json(),
+                # Until the old files are vacuumed or their snapshot expires, the table holds both.
+                "temporary_bytes": self.total.bytes,
                 "steps": {step.id: step.estimate.to_json() for step in self.steps},
             },
         }
@@ -385,6 +393,7 @@ def _from_json(record: Mapping[str, Any]) -> Plan:
         rollout=tuple(record["rollout"]),
         inputs=_inputs(record["inputs"], record["fail_on"]),
         lakeevolve=record["lakeevolve"],
-        total=Estimate(**estimate["total"]),
+        total=Estimate(**estimate["written"]),
+        read=Estimate(**estimate["read"]),
         position=estimate["position"],
     )

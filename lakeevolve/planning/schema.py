@@ -104,6 +104,11 @@ PLAN: Final[Mapping[str, Any]] = {
             renames=_PAIRS,
             not_renames=_PAIRS,
             routes={"type": "object", "additionalProperties": _TEXT},
+            limits={
+                "type": "object",
+                "properties": {"max_rewrite_bytes": _NUMBER, "max_files": _NUMBER},
+                "additionalProperties": False,
+            },
             severity={"type": "object", "additionalProperties": _one_of(*SEVERITIES, "off")},
             waivers={
                 "type": "array",
@@ -119,7 +124,9 @@ PLAN: Final[Mapping[str, Any]] = {
         rollout={"type": "array", "items": _TEXT},
         estimate=_object(
             position={"type": ["integer", "null"]},
-            total=_COST,
+            read=_COST,
+            written=_COST,
+            temporary_bytes=_NUMBER,
             steps={"type": "object", "additionalProperties": _COST},
         ),
     ),

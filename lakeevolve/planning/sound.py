@@ -13,9 +13,12 @@ from lakeevolve._version import __version__
 from lakeevolve.errors import PlanBlocked, PlanError, StalePlan
 from lakeevolve.planning.make import make
 from lakeevolve.planning.plan import Plan
-from lakeevolve.rules.policy import EXPIRED
+from lakeevolve.rules.policy import EXPIRED, OVER_LIMIT
 from lakeevolve.rules.table import ROWS_REFUSE
 from lakeevolve.tables.base import Table
+
+#: Findings about rows and files, which apply looks for itself.
+_LATER: Final = (ROWS_REFUSE.id, OVER_LIMIT.id)
 
 #: What a plan says that rows may change: the routes of some changes, and what follows from them.
 _OF_ROWS: Final = ("steps", "findings")
@@ -61,7 +64,7 @@ def refuse_unsound(plan: Plan, table: Table) -> None:
 
 def _compared(plan: Plan) -> dict[str, Any]:
     content = plan.intent()
-    content["findings"] = [finding for finding in content["findings"] if finding["rule"] != ROWS_REFUSE.id]
+    content["findings"] = [finding for finding in content["findings"] if finding["rule"] not in _LATER]
     return content
 
 

@@ -32,7 +32,19 @@ UNUSED = Rule(
     "take the waiver off the policy",
 )
 
-RULES = (EXPIRED, UNUSED)
+#: The limits that an owner can set, each with what it counts.
+LIMITS: Final = {"max_files": "files", "max_rewrite_bytes": "bytes"}
+
+OVER_LIMIT = Rule(
+    "POLICY-OVER-LIMIT",
+    "error",
+    "More is written anew than the owner allows",
+    "A rewrite or backfill of a large table costs time and space, and holds up other writers.",
+    "max_files: 100, and 240 files are written anew",
+    "raise the limit, plan with old_rows: null where a backfill is the cost, or split the change",
+)
+
+RULES = (EXPIRED, UNUSED, OVER_LIMIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,3 +165,20 @@ def _own(rule: Rule, waiver: Waiver, path: str, subject: str, policy: Policy) ->
         message = f"no finding has the fingerprint that {waiver.approver} waived ({waiver.reason})"
     found = rule.finding(path, waiver.fingerprint, None, message, subject=subject)
     yield replace(found, severity=severity)
+
+
+def over_limit(limits: Mapping[str, int], files: int, bytes_: int, subject: str = "") -> Iterator[Finding]:
+    """The limits that a plan is over.
+
+    Parameters
+    ----------
+    limits:
+        ``max_files`` and ``max_rewrite_bytes``, each or none.
+    files, bytes_:
+        What is written anew, in stored bytes of the files as they are.
+    """
+    wanted = {"max_files": files, "max_rewrite_bytes": bytes_}
+    for name, limit in sorted(limits.items()):
+        if wanted[name] > limit:
+            message = f"{wanted[name]:,} {LIMITS[name]} would be written anew, and {name} is {limit:,}"
+            yield OVER_LIMIT.finding("", name, str(limit), message, subject=subject)

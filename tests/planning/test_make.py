@@ -231,3 +231,43 @@ def test_one_column_for_two_old_ones_is_refused_on_a_table_never_seen(lake: Any)
     uri = lake.create("two", le.load(base), data)
     plan = le.plan(uri, _fields({"name": "b", "type": "int", "aliases": ["a"]}))
     assert not plan.applicable
+
+
+def test_a_plan_over_a_limit_is_not_applied_and_neither_is_one_that_comes_to_be_over_it(
+    orders: str, lake: Any, rows: Rows
+) -> None:
+    plan = le.plan(orders, ADDED, limits={"max_files": 0})
+    assert [f.rule for f in plan.failures] == ["POLICY-OVER-LIMIT"]
+    small = le.plan(orders, ADDED, limits={"max_rewrite_bytes": 1})
+    assert [f.rule for f in small.failures] == ["POLICY-OVER-LIMIT"]
+    for each in (plan, small):
+        with pytest.raises(le.errors.PlanBlocked):
+            le.apply(each, allow=("backfill",))
+    fits = le.plan(orders, ADDED, limits={"max_files": 1})
+    assert fits.applicable
+    lake.append(orders, rows(le.load(BASE), 10, 2))
+    for dry in (True, False):
+        with pytest.raises(le.errors.PlanBlocked, match="2 files"):
+            le.apply(fits, allow=("backfill",), dry_run=dry)
+    with pytest.raises(le.errors.PlanError):
+        le.plan(orders, ADDED, limits={"max_row": 1})
+
+
+def test_a_plan_says_what_is_read_and_written_and_what_lies_there_twice(orders: str) -> None:
+    stored = sum(file.bytes for file in le.open_table(orders).files())
+    cost = {"files": 1, "rows": 20, "bytes": stored}
+    estimate = le.plan(orders, ADDED).to_json()["estimate"]
+    assert (estimate["read"], estimate["written"], estimate["temporary_bytes"]) == (cost, cost, stored)
+    metadata = le.plan(orders, ADDED, old_rows="null").to_json()["estimate"]
+    assert metadata["read"] == cost
+    assert metadata["written"] == {"files": 0, "rows": 0, "bytes": 0}
+
+
+def test_a_plan_is_what_its_json_schema_says(orders: str) -> None:
+    from lakeevolve.config.conform import faults
+    from lakeevolve.planning.schema import PLAN
+
+    record = le.plan(orders, ADDED, old_rows={"*": "null"}, policy=le.Policy(severity={"NAME-ALIASES-CHANGED": "off"})).to_json()
+    assert list(faults(record, PLAN)) == []
+    assert list(faults({**record, "mode": "SOMEHOW"}, PLAN))
+    assert list(faults({**record, "more": 1}, PLAN)) == ["$ has an unknown key more"]
