@@ -19,6 +19,7 @@ from lakeevolve.replay.evidence import (
 )
 from lakeevolve.replay.faults import ReaderFault
 from lakeevolve.replay.fold import Folds
+from lakeevolve.rules.findings import Finding
 from lakeevolve.tables.base import Table
 
 __all__ = ["Hidden", "Mismatch", "ReaderFault", "ReplayResult"]
@@ -51,6 +52,8 @@ class ReplayResult:
         previous state is gone.
     evidence:
         The sealed record.
+    findings:
+        What other tools left behind in the table; no row need read wrong for it yet.
     """
 
     files: int
@@ -60,6 +63,7 @@ class ReplayResult:
     evidence: Evidence
     mismatched: int = 0
     notes: tuple[str, ...] = field(default=())
+    findings: tuple[Finding, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -76,6 +80,7 @@ class ReplayResult:
             "mismatches": [m.to_json() for m in self.mismatches],
             "reader_faults": [f.to_json() for f in self.reader_faults],
             "notes": list(self.notes),
+            "findings": [finding.to_json() for finding in self.findings],
             "evidence": self.evidence.to_json(),
         }
 

@@ -34,6 +34,7 @@ from lakeevolve.replay.sides import (
 )
 from lakeevolve.tables.assumed import assumptions, by_precondition
 from lakeevolve.tables.base import DataFile, Predicate, Table
+from lakeevolve.tables.drift import drift
 
 Progress = Callable[[int, int], None]
 
@@ -436,6 +437,7 @@ class _Run:
             ),
             self.mismatched,
             tuple(self.notes),
+            (*drift(self.folds.versions, self.table.uri), *self.table.findings()),
         )
 
 

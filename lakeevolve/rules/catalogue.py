@@ -8,6 +8,7 @@ from typing import Final
 
 from lakeevolve.rules import (
     default,
+    drift,
     enum,
     field,
     meaning,
@@ -25,11 +26,10 @@ from lakeevolve.rules.rule import Rule
 
 __all__ = ["RULES", "Rule"]
 
-#: Rule id to rule, family by family.
-RULES: Final[Mapping[str, Rule]] = MappingProxyType(
-    {
-        rule.id: rule
-        for family in (schema, field, type, enum, union, name, default, meaning, policy, table, route, rollout, replay)
-        for rule in family.RULES
-    }
+_FAMILIES: Final = (
+    *(schema, field, type, enum, union, name, default, meaning),
+    *(policy, table, route, drift, rollout, replay),
 )
+
+#: Rule id to rule, family by family.
+RULES: Final[Mapping[str, Rule]] = MappingProxyType({rule.id: rule for family in _FAMILIES for rule in family.RULES})

@@ -49,7 +49,18 @@ CHANGED = Rule(
     "nothing to do; a default that is taken away makes the field fail for data that lacks it",
 )
 
-RULES = (INVALID, CHANGED)
+IN_METADATA = Rule(
+    "DEFAULT-IN-METADATA",
+    "warning",
+    "Old rows get a default that the table's format does not have",
+    "pyiceberg writes defaults for old rows into tables of format versions 1 and 2, where the format has none. Some "
+    "readers show them and filter them away, others read NULL, and Java refuses every later change of the schema.",
+    "add_column with a default_value, by pyiceberg, on a v2 table",
+    "plan a change that writes every file anew (a backfill, a new type), which puts the values into the files and "
+    "takes the default out; or upgrade the table to format version 3 with Spark",
+)
+
+RULES = (INVALID, CHANGED, IN_METADATA)
 
 
 def invalid(fault: Fault) -> Finding:

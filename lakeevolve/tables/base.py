@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from lakeevolve.model.change import Change
 from lakeevolve.model.schema import Schema
+from lakeevolve.rules.findings import Finding
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -315,6 +316,10 @@ class Table(Protocol):
 
     def commit(self, staged: Staged, entries: Sequence[MarkerEntry]) -> State:
         """Commit what was staged together with the marker. Raises ``CommitConflict`` if the table moved."""
+        ...
+
+    def findings(self) -> tuple[Finding, ...]:
+        """What is wrong with the table as it stands, whatever is planned: what other tools left behind."""
         ...
 
     def progress_of(self, plan_digest: str) -> Literal["none", "partly", "done"]:

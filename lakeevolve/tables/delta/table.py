@@ -14,6 +14,7 @@ from lakeevolve.model.digest import json_digest
 from lakeevolve.model.origin import base_path
 from lakeevolve.model.renames import as_aliases
 from lakeevolve.model.schema import Schema
+from lakeevolve.rules.findings import Finding
 from lakeevolve.tables.base import (
     Capability,
     DataFile,
@@ -360,6 +361,9 @@ class Table:
             else:
                 made.append(entry)
         return tuple(made)
+
+    def findings(self) -> tuple[Finding, ...]:
+        return ()
 
     def progress_of(self, plan_digest: str) -> Literal["none", "partly", "done"]:
         self.refresh()

@@ -92,6 +92,30 @@ def evolve(
     return _Evolution(edits, count(last_id + 1).__next__, format_version).run(current, base.record, target.record)
 
 
+def without_defaults(schema: IcebergSchema) -> IcebergSchema:
+    """The schema without the defaults that old rows would get: for a table whose files hold every value."""
+    struct = _plain(schema.as_struct())
+    assert isinstance(struct, StructType)
+    return IcebergSchema(*struct.fields, identifier_field_ids=list(schema.identifier_field_ids))
+
+
+def _plain(type_: IcebergType) -> IcebergType:
+    match type_:
+        case StructType():
+            return StructType(
+                *[
+                    NestedField(each.field_id, each.name, _plain(each.field_type), required=each.required, doc=each.doc)
+                    for each in type_.fields
+                ]
+            )
+        case ListType():
+            return ListType(type_.element_id, _plain(type_.element_type), element_required=type_.element_required)
+        case MapType():
+            value = _plain(type_.value_type)
+            return MapType(type_.key_id, type_.key_type, type_.value_id, value, value_required=type_.value_required)
+    return type_
+
+
 class _Evolution:
     def __init__(self, edits: Edits, fresh: Callable[[], int], format_version: int) -> None:
         self.edits = edits

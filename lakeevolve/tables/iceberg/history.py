@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -34,6 +35,7 @@ from lakeevolve.tables.iceberg.derive import Derivation, Known, known_columns
 from lakeevolve.tables.iceberg.mapping import mapping_for
 from lakeevolve.tables.iceberg.raw import Handle, column_ids, footer, foreign_columns
 from lakeevolve.tables.iceberg.shape import leaf_arrow
+from lakeevolve.tables.iceberg.stale import Replaced, outdated, replaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +48,11 @@ class Began:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The versions of a table, oldest first, and when each began."""
+    """The versions of a table, oldest first, when each began, and which columns they gave another field id."""
 
     versions: tuple[Version, ...]
     began: Mapping[int, Began]
+    replaced: Replaced = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -97,7 +100,7 @@ def read_history(metadata: TableMetadata, name: str, where: str, hint: Schema | 
     versions = [_recorded(entry, metadata) for entry in entries]
     starts = {entry.number: _began(entry) for entry in entries}
     _derive_later(metadata, versions, starts, hint, name)
-    return History(tuple(versions), starts)
+    return History(tuple(versions), starts, replaced(versions, lambda number: schema_of(metadata, number)))
 
 
 def _began(entry: MarkerEntry) -> Began:
@@ -301,6 +304,7 @@ def _identity_values(metadata: TableMetadata, file: TheirFile) -> dict[int, Any]
 def data_files(entries: Entries, history: History, metadata: TableMetadata, io: FileIO) -> tuple[DataFile, ...]:
     """The files with the version that each was written for."""
     order = _Order(metadata)
+    ids = cache(lambda schema_id: frozenset(schema_of(metadata, schema_id).field_ids))
     snapshots = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     found = []
     for entry, handle in entries.files:
@@ -320,6 +324,9 @@ def data_files(entries: Entries, history: History, metadata: TableMetadata, io: 
         else:
             inferred = True
             version = _of_footer(begun, metadata, io, theirs.file_path)
+        older = outdated(theirs, version, ids(version.schema_id), history.replaced)
+        if older is not None:
+            inferred, version = True, history.versions[older - 1]
         found.append(
             DataFile(
                 path=theirs.file_path,

@@ -39,7 +39,7 @@ from lakeevolve.model.schema import Schema
 from lakeevolve.tables.base import Capability, DataFile, Evolution, Predicate, StagedFile
 from lakeevolve.tables.iceberg.capability import capability
 from lakeevolve.tables.iceberg.catalog import translated
-from lakeevolve.tables.iceberg.evolve import Edits, Evolved, evolve
+from lakeevolve.tables.iceberg.evolve import Edits, Evolved, evolve, without_defaults
 from lakeevolve.tables.iceberg.facts import Facts
 from lakeevolve.tables.iceberg.mapping import mapped
 from lakeevolve.tables.iceberg.raw import Handle, foreign_columns, read_raw
@@ -195,6 +195,10 @@ class _Staging:
             last_id=self.base.last_column_id,
             format_version=self.base.format_version,
         )
+        rewritten = {file.path for file in self.evolution.rewrite}
+        if rewritten and all(file.path in rewritten for file in self.live if file.rows):
+            # Format versions 1 and 2 have no such defaults, and no file needs them any more.
+            evolved.schema = without_defaults(evolved.schema)
         self._check_layout(evolved)
         self._check_rewrite(evolved)
         try:

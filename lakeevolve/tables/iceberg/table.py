@@ -15,6 +15,7 @@ from pyiceberg.types import NestedField
 from lakeevolve.errors import TableError
 from lakeevolve.model.change import Change
 from lakeevolve.model.schema import Schema
+from lakeevolve.rules.findings import Finding
 from lakeevolve.tables import marker
 from lakeevolve.tables.base import (
     Capability,
@@ -34,6 +35,7 @@ from lakeevolve.tables.iceberg.catalog import Location, load
 from lakeevolve.tables.iceberg.commit import commit
 from lakeevolve.tables.iceberg.derive import Derivation
 from lakeevolve.tables.iceberg.facts import Facts, facts_of
+from lakeevolve.tables.iceberg.findings import table_findings
 from lakeevolve.tables.iceberg.history import (
     Entries,
     History,
@@ -275,6 +277,9 @@ class IcebergHandle:
                 where=self.uri,
                 hint="open it without @SNAPSHOT",
             )
+
+    def findings(self) -> tuple[Finding, ...]:
+        return table_findings(self._table.metadata, self._entries_at(None).specs, self.uri)
 
     def progress_of(self, plan_digest: str) -> Literal["none", "partly", "done"]:
         entries = marker.from_properties(self._table.metadata.properties, self.uri)
