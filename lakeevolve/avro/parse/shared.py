@@ -1,8 +1,11 @@
 """Types and fields that are one object wherever they occur.
 
-A type that holds no name and no attribute of its own, and a field that has nothing but a name, such a type and a plain
-default, are made once and used by every schema. Versions of one schema then consist of the same objects where they are
-the same, which whoever compares them sees at a glance; and most of a schema is known before it is parsed.
+A type that holds no name and no attribute of its own, and a field that has nothing but a name, such a type, a plain
+default and a doc, are made once and used by every schema. Versions of one schema then consist of the same objects where
+they are the same, which whoever compares them sees at a glance; and most of a schema is known before it is parsed.
+
+What is shared means the same in every place: it uses no name of a type, so that no namespace counts, and nothing of it
+is tolerated by a lenient parser alone.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, Final, TypeAlias
 
-from lakeevolve.model.types import NO_DEFAULT, NULL, AvroType, Field, Json, Primitive
+from lakeevolve.model.types import NO_DEFAULT, NULL, AvroType, Field, Json, NoDefault, Primitive
 
 #: The primitive types by name.
 PLAIN: Final[dict[str, Primitive]] = {
@@ -29,7 +32,9 @@ Extent: TypeAlias = tuple[int, int]
 
 #: What is kept at most, in all schemas of a process.
 _MOST: Final = 1 << 16
-_SIMPLE: Final = frozenset({type(None), bool, int, str})
+#: Characters of a name, a doc or a default that is kept, at most.
+_LONGEST: Final = 500
+_SIMPLE: Final = frozenset({NoDefault, type(None), bool, int, str})
 
 _PLACEHOLDER: Final = Field("", NULL)
 
@@ -80,10 +85,12 @@ def fields(items: list[Json]) -> tuple[list[Field], list[int], Extent, int]:
             try:
                 word = node if type(node) is str else _key(node)
                 if len(item) == 2:
-                    hit = _fields.get((name, word)) or _made(name, word)
-                elif len(item) == 3:
-                    default = item.get("default", NO_DEFAULT)
-                    hit = _fields.get((name, word, type(default), default)) or _made(name, word, default)
+                    hit = _fields.get((name, word)) or _made((name, word), name, word)
+                elif len(item) < 5:
+                    default, doc = item.get("default", NO_DEFAULT), item.get("doc")
+                    if len(item) == 2 + (default is not NO_DEFAULT) + (doc is not None):
+                        key = (name, word, type(default), default, doc)
+                        hit = _fields.get(key) or _made(key, name, word, default, doc)
             except TypeError:  # it holds more than texts
                 pass
         if hit is None or name in names:
@@ -100,11 +107,13 @@ def fields(items: list[Json]) -> tuple[list[Field], list[int], Extent, int]:
     return found, missing, (levels, count), members
 
 
-def _made(name: Json, word: Any, *default: Json) -> tuple[Field, Extent, int] | None:
+def _made(
+    key: Hashable, name: Json, word: Any, default: Json | NoDefault = NO_DEFAULT, doc: Json = None
+) -> tuple[Field, Extent, int] | None:
     """A shared field that has not been met, of a type that has."""
-    if type(name) is not str or not (name.isascii() and name.isidentifier()):
+    if type(name) is not str or not (name.isascii() and name.isidentifier()) or not all(map(_is_short, (name, doc))):
         return None
-    if default and type(default[0]) not in _SIMPLE:
+    if type(default) not in _SIMPLE or not _is_short(default) or not (doc is None or type(doc) is str):
         return None
     simple = type(word) is str
     type_, extent = (PLAIN.get(word), (1, 1)) if simple else _types.get(word, (None, (0, 0)))
@@ -113,20 +122,25 @@ def _made(name: Json, word: Any, *default: Json) -> tuple[Field, Extent, int] | 
     if len(_fields) >= _MOST:
         _fields.clear()
     # An object that is no text has two attributes, if it stands for a shared type.
-    size = 2 + len(default) + (2 if not simple and word and type(word[0]) is tuple else 0)
-    made = Field(name, type_, *default), extent, size
-    _fields[(name, word, type(default[0]), default[0]) if default else (name, word)] = made
+    size = 2 + (default is not NO_DEFAULT) + (doc is not None) + (2 if not simple and type(word[0]) is tuple else 0)
+    made = _fields[key] = Field(name, type_, default, doc), extent, size
     return made
 
 
+def _is_short(value: Json) -> bool:
+    return type(value) is not str or len(value) <= _LONGEST
+
+
 def _key(node: Json) -> Hashable:
+    if not node:
+        raise TypeError("an empty list and an empty object are not the same")
     return tuple(node.items()) if type(node) is dict else tuple(node)
 
 
 def _is_shared(node: Json) -> bool:
     """Whether it is a union of primitives, a logical type without parameters, an array or map of a primitive."""
     if type(node) is list:
-        return all(type(each) is str and each in PLAIN for each in node)
+        return bool(node) and all(type(each) is str and each in PLAIN for each in node)
     if type(node) is not dict or len(node) != 2 or not all(type(value) is str for value in node.values()):
         return False
     word = node.get("type")

@@ -390,7 +390,7 @@ class Resolver:
             elif type_ is field.type and (not self.singular or isinstance(type_, Primitive)):
                 part = ReadField(field, source, keeps.get(id(type_)) or keeps.setdefault(id(type_), Keep(type_)))
                 parts.append(part)
-                if old is field and shared.is_small(type_):
+                if old is field and shared.is_light(field):
                     shared.keep(shared.SAME, (id(field), source), part)
                 continue
             else:
@@ -432,7 +432,7 @@ class Resolver:
             node = self.fail("INVALID_DEFAULT", location, here, f"{field.name}: {reason}", faults)
             return ReadField(field, -1, node)
         filled = FillField(field, field.default)
-        if small:
+        if shared.is_light(field):
             shared.keep(shared.FILLED, id(field), filled)
         return filled
 

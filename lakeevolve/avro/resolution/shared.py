@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, TypeVar
 
 from lakeevolve.avro.nodes import FillField, ReadField
-from lakeevolve.model.types import Array, AvroType, Map, Primitive, Union
+from lakeevolve.model.types import Array, AvroType, Field, Map, NoDefault, Primitive, Union
 
 _Key = TypeVar("_Key", int, tuple[int, int])
 _Part = TypeVar("_Part", ReadField, FillField)
@@ -18,6 +18,9 @@ SAME: Final[dict[tuple[int, int], ReadField]] = {}
 FILLED: Final[dict[int, FillField]] = {}
 #: Entries of each at most.
 _MOST: Final = 1 << 16
+_SCALARS: Final = (NoDefault, bool, int, float)
+#: Characters of a text that is not kept.
+_LONG: Final = 500
 
 
 def keep(known: dict[_Key, _Part], key: _Key, part: _Part) -> None:
@@ -27,7 +30,9 @@ def keep(known: dict[_Key, _Part], key: _Key, part: _Part) -> None:
 
 
 def is_small(type_: AvroType) -> bool:
-    """Whether a type holds primitives alone, so that little is kept alive with it."""
+    """Whether a type holds primitives alone."""
+    if type(type_) is Primitive:
+        return True
     match type_:
         case Union():
             return all(isinstance(branch, Primitive) for branch in type_.branches)
@@ -35,4 +40,16 @@ def is_small(type_: AvroType) -> bool:
             return isinstance(type_.items, Primitive)
         case Map():
             return isinstance(type_.values, Primitive)
-    return isinstance(type_, Primitive)
+    return False
+
+
+def is_light(field: Field) -> bool:
+    """Whether little is kept alive with a field."""
+    default = field.default
+    return (
+        not field.props
+        and (not default or type(default) in _SCALARS or (isinstance(default, str) and len(default) < _LONG))
+        and len(field.name) < _LONG
+        and (field.doc is None or len(field.doc) < _LONG)
+        and is_small(field.type)
+    )
