@@ -11,8 +11,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from lakeevolve.applying import ledger
 from lakeevolve.applying.interrupt import Landed, interrupted
 from lakeevolve.applying.proofs import SUFFIX
+from lakeevolve.config.approvals import Approval
 from lakeevolve.config.state import TableState, state_of
 from lakeevolve.errors import (
     CommitConflict,
@@ -91,6 +93,7 @@ def apply(
     resume: bool = False,
     dry_run: bool = False,
     progress: Progress | None = None,
+    approval: Approval | None = None,
 ) -> Application:
     """Run a plan against its table: proof first, then one commit that carries the marker, then a replay.
 
@@ -108,6 +111,8 @@ def apply(
         Check staleness, permits and the data's preconditions, and stop before anything is written.
     progress:
         Called with the phase, the files done and the files in all.
+    approval:
+        The approval that covers the plan, for the ledger. Whether one is needed is the caller's to say.
 
     Raises
     ------
@@ -144,8 +149,10 @@ def apply(
     if wanted.empty:
         return Application(wanted.digest, "nothing-to-do", wanted.base_version, state=live.state)
     _refuse_unpermitted(wanted, allow)
-    store.folder("journal")
-    return _Run(wanted, live, store, progress or (lambda *_: None), engine).run(dry_run, landed == "partly")
+    store.probe("journal")
+    store.probe("ledger")
+    run = _Run(wanted, live, store, progress or (lambda *_: None), engine, approval)
+    return run.run(dry_run, landed == "partly")
 
 
 def _refuse_stale(plan: Plan, table: Table) -> None:
@@ -201,12 +208,21 @@ def _refuse_unpermitted(plan: Plan, allow: Collection[str]) -> None:
 class _Run:
     """One apply of one plan."""
 
-    def __init__(self, plan: Plan, table: Table, store: TableState, progress: Progress, engine: Any) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        table: Table,
+        store: TableState,
+        progress: Progress,
+        engine: Any,
+        approval: Approval | None,
+    ) -> None:
         self.plan = plan
         self.table = table
         self.store = store
         self.progress = progress
         self.engine = engine
+        self.approval = approval
 
     def run(self, dry_run: bool, started: bool) -> Application:
         if not dry_run:
@@ -413,18 +429,7 @@ class _Run:
         if proof is not None:
             self.store.write("evidence", name + SUFFIX, proof.evidence.to_json())
         self.store.write("plans", self.plan.digest, self.plan.to_json(), once=True)
-        self.store.write(
-            "ledger",
-            name,
-            {
-                "plan": self.plan.digest,
-                "version": version,
-                "table": dict(self.plan.table),
-                "schema": self.plan.target.digest,
-                "replay": replay.ok,
-            },
-            once=True,
-        )
+        ledger.record(self.store, self.plan, self.table, replay=replay, approval=self.approval)
         self.store.remove("journal", self.plan.digest)
         return Application(
             self.plan.digest, "applied", version, rewritten, proof, replay, evidence, state=self.table.state
