@@ -45,6 +45,7 @@ from lakeevolve.tables.base import Capability, Fill, Precondition
 from lakeevolve.tables.delta import features
 from lakeevolve.tables.delta.log import Metadata, Protocol
 from lakeevolve.tables.delta.schema import delta_type
+from lakeevolve.tables.delta.spark import statements
 from lakeevolve.tables.delta.types import DeltaType, Struct, primitives_of, requires, same_type
 
 _REWRITE_READERS: Final = ("whoever streams the table or reads its change feed sees every row removed and added",)
@@ -56,10 +57,12 @@ _NTZ: Final = "timestampNtz"
 class Facts:
     """What decides about routes, apart from the change itself.
 
-    ``held`` says whether a live file may hold values of an earlier column of that path, ``uses`` whether a live row
-    holds an enum's symbol, ``unevaluable`` which rule of the table cannot be checked: they look when they are asked.
+    ``name`` is the table as SQL names it. ``held`` says whether a live file may hold values of an earlier column of
+    that path, ``uses`` whether a live row holds an enum's symbol, ``unevaluable`` which rule of the table cannot be
+    checked: they look when they are asked.
     """
 
+    name: str
     protocol: Protocol
     metadata: Metadata
     foreign: tuple[str, ...]
@@ -75,7 +78,7 @@ def capability(facts: Facts, change: Change, base: Schema, target: Schema, fills
         return _refuse(reason)
     found = _Rules(facts, base, target, fills).of(change)
     if features.mapped(facts.metadata) and found.route not in ("refuse", "external"):
-        return _under_mapping(change, found)
+        return _under_mapping(change, found, statements(change, found, base, target, facts.name))
     return found
 
 
@@ -112,7 +115,7 @@ def _rewrite(reason: str, *, precondition: Precondition | None = None) -> Capabi
     )
 
 
-def _under_mapping(change: Change, found: Capability) -> Capability:
+def _under_mapping(change: Change, found: Capability, sql: str | None) -> Capability:
     """delta-rs writes to tables with column mapping, and can change no column of theirs."""
     if found.via in ("marker", "set_column_metadata"):
         return found
@@ -120,9 +123,9 @@ def _under_mapping(change: Change, found: Capability) -> Capability:
         return replace(found, via="drop_column_not_null")
     return Capability(
         "external",
-        "Spark SQL",
+        "Spark SQL" if sql is None else f"Spark SQL: {sql}",
         "the table uses column mapping, under which delta-rs cannot change columns (delta-io/delta-rs#930); "
-        "with Spark this is a change of metadata or a rewrite of the table",
+        + ("Spark makes the change in steps of its own" if sql is None else "Spark runs these statements"),
         permit=found.permit,
         irreversible=found.irreversible,
         precondition=found.precondition,

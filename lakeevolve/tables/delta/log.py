@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 LOG: Final = "_delta_log"
 
 _COMMIT = re.compile(r"(\d{20})\.json\Z")
+#: The count at the beginning of a file's statistics, where every writer puts it.
+_RECORDS = re.compile(r'\{\s*"numRecords"\s*:\s*(\d+)\s*[,}]')
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10})|\.[0-9a-f-]{36})?\.(parquet|json)\Z")
 
 
@@ -41,6 +43,9 @@ class Add:
         """``numRecords``, where the statistics say it."""
         if not self.stats:
             return None
+        first = _RECORDS.match(self.stats)
+        if first is not None:
+            return int(first.group(1))
         found = json.loads(self.stats).get("numRecords")
         return None if found is None else int(found)
 
@@ -170,6 +175,20 @@ def read_snapshot(fs: pa_fs.FileSystem, version: int, where: str) -> Snapshot:
     for number in range(first, version + 1):
         replay.commit(number, _lines(fs, commits[number], where), counts=number > base)
     return replay.snapshot(version, complete=first == 0)
+
+
+def log_end(fs: pa_fs.FileSystem, version: int) -> tuple[object, ...] | None:
+    """What tells that the log still ends with the commit of a version, and that it is the same commit; None where the
+    file system does not tell."""
+    import pyarrow.fs as pa_fs
+
+    try:
+        last, beyond = fs.get_file_info([f"{LOG}/{v:020d}.json" for v in (version, version + 1)])
+    except OSError:
+        return None
+    if last.type != pa_fs.FileType.File or beyond.type != pa_fs.FileType.NotFound:
+        return None
+    return last.size, last.mtime_ns
 
 
 def oldest_version(fs: pa_fs.FileSystem, newest: int, where: str) -> int:

@@ -239,6 +239,8 @@ def relative(path: str, where: str) -> str:
 
     Raises ``UnsupportedTable`` for a file outside the table's folder (a shallow clone).
     """
+    if ":" not in path and "%" not in path and not path.startswith("/"):
+        return path
     parsed = urlparse(path)
     if parsed.scheme or path.startswith("/"):
         raise UnsupportedTable(

@@ -54,6 +54,12 @@ class Address:
         return f"delta:{public_uri(self.path)}" + ("" if self.version is None else f"@v{self.version}")
 
     @property
+    def public(self) -> str:
+        """The table's path, whole where it is local, and without credentials."""
+        local = self.local
+        return str(local) if local is not None else public_uri(self.path)
+
+    @property
     def local(self) -> Path | None:
         """The folder, for a table on a local disk."""
         parsed = urlparse(self.path)

@@ -34,10 +34,11 @@ from lakeevolve.tables.delta import features
 from lakeevolve.tables.delta.evolve import alteration, evolve
 from lakeevolve.tables.delta.history import View, build, marker_entries
 from lakeevolve.tables.delta.infer import holds_column, infer_version, uses_symbol
-from lakeevolve.tables.delta.log import Add, Live, Snapshot, read_snapshot
+from lakeevolve.tables.delta.log import Add, Live, Snapshot, log_end, read_snapshot
 from lakeevolve.tables.delta.raw import Layout, footer, read_file, relative, stored
 from lakeevolve.tables.delta.scan import read_table, scratch, sql
 from lakeevolve.tables.delta.schema import derive
+from lakeevolve.tables.delta.spark import quoted
 from lakeevolve.tables.delta.stage import DeltaStaged, evaluate, rewrite
 from lakeevolve.tables.delta.store import Address, guard
 from lakeevolve.tables.delta.types import Struct, struct_json, without_keys
@@ -57,7 +58,7 @@ class Table:
     def __init__(self, address: Address) -> None:
         self.address = address
         self._lock = threading.Lock()
-        self.refresh()
+        self._read()
 
     def __repr__(self) -> str:
         return f"<Delta table {self.uri} at version {self._snapshot.version}>"
@@ -69,11 +70,18 @@ class Table:
     # Reading --------------------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Read the log anew; a table that was opened at a version stays there."""
+        """Read the log anew, unless nothing was committed; a table that was opened at a version stays there."""
+        if self._end is None or log_end(self._fs, self._snapshot.version) != self._end:
+            self._read()
+
+    def _read(self) -> None:
         self._handle = self.address.open(self.address.version)
         self._fs = self.address.files(self._handle)
-        self._snapshot = read_snapshot(self._fs, self._handle.version(), self.uri)
+        version = self._handle.version()
+        self._end = log_end(self._fs, version)
+        self._snapshot = read_snapshot(self._fs, version, self.uri)
         self._views: dict[str | None, View] = {}
+        self._listed: dict[str | None, tuple[DataFile, ...]] = {}
 
     @property
     def schema(self) -> Schema:
@@ -96,7 +104,14 @@ class Table:
 
     def files(self, position: int | None = None, hint: Schema | None = None) -> tuple[DataFile, ...]:
         view = self._view(hint)
-        snapshot = self._snapshot if position is None else self._at(position)
+        if position is not None and position != self._snapshot.version:
+            return self._list(view, self._at(position))
+        key = None if hint is None else hint.digest
+        if key not in self._listed:
+            self._listed[key] = self._list(view, self._snapshot)
+        return self._listed[key]
+
+    def _list(self, view: View, snapshot: Snapshot) -> tuple[DataFile, ...]:
         found = [self._file(live, view, snapshot) for live in snapshot.files.values()]
         return tuple(sorted(found, key=lambda f: (-1 if f.added is None else f.added, f.path)))
 
@@ -156,8 +171,6 @@ class Table:
             return self._views[key]
 
     def _at(self, position: int) -> Snapshot:
-        if position == self._snapshot.version:
-            return self._snapshot
         if not 0 <= position <= self._snapshot.version:
             raise TableNotFound(
                 f"the table has no version {position}", where=self.uri, hint=f"the newest is {self._snapshot.version}"
@@ -239,6 +252,7 @@ class Table:
 
         owned = {f.name for f in base.fields}
         return routes.Facts(
+            f"delta.{quoted(self.address.public)}",
             snapshot.protocol,
             snapshot.metadata,
             tuple(c.name for c in snapshot.metadata.struct.columns if c.name not in owned),
@@ -286,10 +300,10 @@ class Table:
                 where=self.uri,
                 hint="plan again: the table has changed, or the routes of the plan are not those of this table",
             )
-        metadata = replace(snapshot.metadata, struct=how.result)
         if not evolution.changes:
             # The schema is recorded, and nothing else: no column gets a text that it had not.
             how = replace(how, texts={})
+        metadata = replace(snapshot.metadata, struct=how.result)
         protocol = commits.protocol_after(snapshot.protocol, how.result)
         before = snapshot.metadata.struct
         return DeltaStaged(

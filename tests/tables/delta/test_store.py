@@ -118,3 +118,36 @@ def test_whoever_asks_for_the_log_of_delta_rs_gets_it() -> None:
 def test_what_a_store_says_is_told_from_what_delta_rs_says(text: str, said: str) -> None:
     with pytest.raises(CatalogUnavailable, match=said), guard("delta:s3://b/t"):
         raise OSError(text)
+
+
+def test_a_handle_sees_what_was_committed_since_and_reads_no_log_twice(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lakeevolve.tables.delta import table as module
+
+    reads = []
+    real = module.read_snapshot
+    monkeypatch.setattr(module, "read_snapshot", lambda *how: (reads.append(how[1]), real(*how))[1])
+    table = delta.open(f"delta:{folder}")
+    table.refresh()
+    assert reads == [3]
+    delta.append(f"delta:{folder}", pa.table({"id": pa.array([9])}))
+    table.refresh()
+    assert table.state.position == 4
+    assert len(table.files()) == 4
+    table.refresh()
+    assert reads == [3, 4]
+
+
+def test_a_handle_sees_that_another_table_took_the_place(folder: Path) -> None:
+    import shutil
+
+    table = delta.open(f"delta:{folder}")
+    before = table.state
+    shutil.rmtree(folder)
+    delta.create_table(f"delta:{folder}", record(field("other", "string")))
+    for number in range(3):
+        delta.append(f"delta:{folder}", pa.table({"other": [str(number)]}))
+    table.refresh()
+    assert table.state.id != before.id
+    assert [f.name for f in table.schema.fields] == ["other"]
