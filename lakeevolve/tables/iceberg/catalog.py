@@ -225,6 +225,8 @@ def _fault(error: Exception) -> str:
         if kind == "union_tag_invalid":
             return f"its format version is {first['ctx']['tag']}, and those known are 1, 2 and 3"
         return f"its metadata lacks {path}" if kind == "missing" else f"its metadata has an unknown {path}"
+    if "equality deletes" in str(error):
+        return "it holds equality deletes, which no Python library applies"
     if isinstance(error, theirs.ValidationError) and _POINTS_NOWHERE.match(str(error)):
         return f"in its metadata {error}"
     return type(error).__name__
