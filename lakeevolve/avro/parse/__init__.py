@@ -37,7 +37,8 @@ def parse(
         Where the text came from, for messages and ``Schema.source``.
     lenient:
         Turn what does not change how data is read into a warning: names that are not Avro names, duplicate symbols,
-        an enum default that is no symbol, the same definition twice, a type used before its definition in a list.
+        an enum default that is no symbol, a second definition of a type that differs in docs and properties at most
+        (the first one counts), a type used before its definition in a list.
 
     Returns
     -------

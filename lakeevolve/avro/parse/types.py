@@ -12,7 +12,9 @@ from lakeevolve.avro.parse.logical import consumed, logical_type
 from lakeevolve.avro.parse.messages import Messages, json_kind, quote
 from lakeevolve.avro.parse.names import NAMED, declared, qualify, refer_to_each_other
 from lakeevolve.avro.parse.shared import PLAIN
+from lakeevolve.avro.parse.undocumented import undocumented
 from lakeevolve.avro.parse.walk import walk
+from lakeevolve.model.same import same_type
 from lakeevolve.model.types import (
     NO_DEFAULT,
     PRIMITIVES,
@@ -284,13 +286,17 @@ class Parser:
         return full
 
     def close(self, found: _N, path: str) -> NamedType:
-        """The definition is complete; a second one of the same name has to be the same."""
+        """The definition is complete; a second one of the same name has to say the same of the data."""
         self.open.discard(found.name)
         earlier = self.names.setdefault(found.name, found)
-        if earlier is not found:
-            if earlier != found:
-                self.messages.fail(f"{path}.name", f"the type {found.name} is defined twice, and differently")
-            self.messages.warn(path, f"the type {found.name} is defined twice")
+        if earlier is found:
+            return found
+        said = f"the type {found.name} is defined twice"
+        if not same_type(earlier, found):
+            if not same_type(undocumented(earlier), undocumented(found)):
+                self.messages.fail(f"{path}.name", f"{said}, and differently")
+            said += ", with other docs or properties; the first definition counts"
+        self.messages.warn(path, said)
         return earlier
 
     def plain_name(self, item: dict[str, Json], path: str) -> str:
