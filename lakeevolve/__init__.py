@@ -25,6 +25,7 @@ from lakeevolve._api import (
     open_table,
     plan,
     read_avro,
+    rebase,
     resolve,
     verify,
 )
@@ -63,6 +64,7 @@ __all__ = [
     "open_table",
     "plan",
     "read_avro",
+    "rebase",
     "resolve",
     "verify",
 ]

@@ -169,6 +169,17 @@ def load_plan(path: str | Path) -> Plan:
     return read(path)
 
 
+def rebase(plan: Plan, table: Table | str | None = None) -> Plan:
+    """Plan anew what a stale plan wanted, on top of what others changed since.
+
+    The digest is the old one where nothing that was approved has changed. See
+    :func:`lakeevolve.planning.rebase.rebase`.
+    """
+    from lakeevolve.planning.rebase import rebase as again
+
+    return again(plan, table)
+
+
 def apply(
     plan: Plan | str | Path,
     allow: Collection[str] = (),

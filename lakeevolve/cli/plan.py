@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,7 +15,6 @@ from lakeevolve.cli.options import (
     ModeOption,
     NotRenameOption,
     RenameOption,
-    TableArgument,
     TableOption,
     old_rows_of,
     open_with,
@@ -23,12 +22,21 @@ from lakeevolve.cli.options import (
     routes_of,
 )
 
+if TYPE_CHECKING:
+    from lakeevolve.model.schema import Schema
+    from lakeevolve.planning.plan import Plan
+
 CLEAN_WITH_CHANGES = 3
 
 
 def plan(
-    table: TableArgument,
-    target: Annotated[str, typer.Argument(help="The schema that the table is to have.", metavar="TARGET")],
+    table: Annotated[
+        str | None, typer.Argument(help="iceberg:CATALOG/ns.table or delta:PATH", metavar="TABLE", show_default=False)
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Argument(help="The schema that the table is to have.", metavar="TARGET", show_default=False),
+    ] = None,
     mode: ModeOption = "BACKWARD",
     old_rows: Annotated[
         list[str] | None,
@@ -48,6 +56,14 @@ def plan(
     ] = None,
     rename: RenameOption = None,
     not_rename: NotRenameOption = None,
+    rebase: Annotated[
+        str | None,
+        typer.Option(
+            "--rebase",
+            help="In place of TABLE and TARGET: a plan whose table others changed since, to be made anew.",
+            metavar="PLAN",
+        ),
+    ] = None,
     out: Annotated[
         str | None, typer.Option("--out", "-o", help="Save the plan here, for apply.", metavar="FILE")
     ] = None,
@@ -61,10 +77,15 @@ def plan(
 ) -> int:
     """Plan how a table gets to a target schema. Touches nothing."""
     from lakeevolve import sources
-    from lakeevolve.cli.exits import failing
     from lakeevolve.planning.make import plan as make
-    from lakeevolve.report.outcome import of_plan
 
+    if rebase is not None:
+        given = [old_rows, route, rename, not_rename]
+        if any(each is not None for each in (table, target)) or any(given) or mode != "BACKWARD":
+            raise typer.BadParameter("a plan brings all of this along; leave it out", param_hint="--rebase")
+        return _rebased(rebase, out, detailed_exitcode, fail_on, option, format, output)
+    if table is None or target is None:
+        raise typer.BadParameter("give TABLE and TARGET, or --rebase PLAN")
     renames = pairs(rename, "--rename")
     wanted_rows, wanted_routes = old_rows_of(old_rows), routes_of(route)
     not_renames = pairs(not_rename, "--not-rename")
@@ -81,6 +102,43 @@ def plan(
     for was, now in renames:
         if now not in made.renames:
             note(f"note: --rename {was}={now} renames nothing: the table has {now} already")
+    return _done(made, wanted, out, detailed_exitcode, fail_on, format, output)
+
+
+def _rebased(
+    file: str,
+    out: str | None,
+    detailed_exitcode: bool,
+    fail_on: str | None,
+    option: list[str] | None,
+    format: str,
+    output: list[str] | None,
+) -> int:
+    from lakeevolve.planning.plan import load_plan
+    from lakeevolve.planning.rebase import rebase
+
+    before = load_plan(file)
+    made = rebase(before, open_with(before.table["uri"], option))
+    code = _done(made, made.target, out, detailed_exitcode, fail_on, format, output)
+    if made.digest == before.digest:
+        note("the intent digest stands: what was approved is what the plan holds")
+    else:
+        note(f"the intent digest is another one ({made.digest[:12]}): whoever approved the plan has to approve it anew")
+    return code
+
+
+def _done(
+    made: Plan,
+    wanted: Schema,
+    out: str | None,
+    detailed_exitcode: bool,
+    fail_on: str | None,
+    format: str,
+    output: list[str] | None,
+) -> int:
+    from lakeevolve.cli.exits import failing
+    from lakeevolve.report.outcome import of_plan
+
     if out is not None:
         made.save(out)
     emit(of_plan(made, wanted), format, output)

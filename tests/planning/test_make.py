@@ -267,7 +267,9 @@ def test_a_plan_is_what_its_json_schema_says(orders: str) -> None:
     from lakeevolve.config.conform import faults
     from lakeevolve.planning.schema import PLAN
 
-    record = le.plan(orders, ADDED, old_rows={"*": "null"}, policy=le.Policy(severity={"NAME-ALIASES-CHANGED": "off"})).to_json()
+    record = le.plan(
+        orders, ADDED, old_rows={"*": "null"}, policy=le.Policy(severity={"NAME-ALIASES-CHANGED": "off"})
+    ).to_json()
     assert list(faults(record, PLAN)) == []
     assert list(faults({**record, "mode": "SOMEHOW"}, PLAN))
     assert list(faults({**record, "more": 1}, PLAN)) == ["$ has an unknown key more"]

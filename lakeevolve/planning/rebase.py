@@ -1,0 +1,123 @@
+"""A plan whose table others changed since: the same wish, on the table as it is now."""
+
+from __future__ import annotations
+
+from lakeevolve.errors import ConfigError, PlanError, StalePlan
+from lakeevolve.model import path as paths
+from lakeevolve.model.apply import apply_changes
+from lakeevolve.model.diff import Diff, diff
+from lakeevolve.model.schema import Schema
+from lakeevolve.planning.make import plan as make
+from lakeevolve.planning.plan import Plan
+from lakeevolve.planning.threeway import Conflict, Side, merge
+from lakeevolve.tables import open_table
+from lakeevolve.tables.base import Table, Version
+
+
+def rebase(plan: Plan, table: Table | str | None = None) -> Plan:
+    """Plan anew what *plan* wanted, on the table as it is now. Nothing is changed.
+
+    The schema that the plan started from, its target and the table's schema of today are brought together field by
+    field: what others added since stays, what they dropped stays dropped. The new plan has the digest of the old one
+    where nothing that people approved has changed; else it has to be approved anew.
+
+    Parameters
+    ----------
+    plan:
+        The plan, which may be stale.
+    table:
+        The table or its URI; by default the one that the plan names.
+
+    Returns
+    -------
+    Plan
+        The new plan, made with the old one's mode, ``old_rows``, renames, routes, limits and policy.
+
+    Raises
+    ------
+    StalePlan
+        The plan and another change concern the same field; the message names the version that won (exit 4).
+    PlanError
+        The plan is for another table, or is applied already.
+
+    Examples
+    --------
+    >>> fresh = rebase(load_plan("plan.json"))  # doctest: +SKIP
+    >>> fresh.digest == load_plan("plan.json").digest  # doctest: +SKIP
+    True
+    """
+    uri = plan.table["uri"]
+    live = open_table(uri if table is None else table) if table is None or isinstance(table, str) else table
+    live.refresh()
+    if live.state.id != plan.table["id"]:
+        raise PlanError("the plan is for another table", where=uri, hint="make a plan for this table")
+    landed = live.progress_of(plan.digest)
+    if landed != "none":
+        raise PlanError(
+            "the plan is applied already" if landed == "done" else "the plan is applied in part",
+            where=uri,
+            hint="there is nothing to rebase" if landed == "done" else "run apply again with --resume",
+        )
+    return make(
+        live,
+        _wanted(plan, live.history(hint=plan.hint), uri),
+        plan.mode,
+        plan.old_rows,
+        policy=plan.inputs.policy,
+        routes=plan.inputs.routes,
+        renames=plan.inputs.renames,
+        not_renames=plan.inputs.not_renames,
+        limits=plan.inputs.limits,
+    )
+
+
+def base_of(plan: Plan) -> Schema:
+    """The schema that a plan starts from."""
+    return apply_changes([change.reverse() for change in reversed(plan.changes)], plan.target)
+
+
+def _wanted(plan: Plan, versions: tuple[Version, ...], uri: str) -> Schema:
+    now = versions[-1]
+    if now.digest == plan.base_digest:
+        return plan.target
+    base = base_of(plan)
+    theirs = _between(base, now.schema, versions[plan.base_version :])
+    try:
+        return merge(
+            base,
+            Side.of(plan.target, plan.changes, plan.renames),
+            Side.of(now.schema, theirs.changes, theirs.renames),
+        )
+    except Conflict as conflict:
+        raise StalePlan(
+            f"the plan is stale: it and {_winner(versions, plan.base_version, conflict.path)} both change "
+            f"{conflict.path or 'the root'}",
+            where=uri,
+            hint="look at lakeevolve history, and plan towards a schema that holds both changes",
+        ) from conflict
+
+
+def _between(base: Schema, now: Schema, later: tuple[Version, ...]) -> Diff:
+    declared = [(old, new) for version in later for new, old in version.renames.items()]
+    try:
+        return diff(base, now, renames=declared)
+    except ConfigError:
+        # Renames of several versions may lead to or from one name; then aliases and names have to do.
+        return diff(base, now)
+
+
+def _winner(versions: tuple[Version, ...], since: int, path: str) -> str:
+    """The version that changed what stands at a path, as far as its number tells; else all versions since."""
+    for before, after in zip(versions[since - 1 :], versions[since:], strict=False):
+        if any(_same_place(change.path, path) for change in diff(before.schema, after.schema).changes):
+            return _told(after)
+    return _told(versions[-1])
+
+
+def _same_place(changed: str, path: str) -> bool:
+    return paths.within(changed, path) or paths.within(path, changed)
+
+
+def _told(version: Version) -> str:
+    who = f"plan {version.plan[:12]}" if version.plan else "made by others"
+    return f"version {version.number} ({who})"
