@@ -238,12 +238,12 @@ def _judged(found: tuple[Entry, ...], table: Table, versions: Mapping[int, Versi
         about = _about(entry, table, versions)
         if about is not None:
             rule, message = about
-            yield rule.finding("", entry.name, None, message, versions=(entry.version,), subject=uri)
+            yield rule.finding("", entry.name, entry.name, message, versions=(entry.version,), subject=uri)
     for version in versions.values():
         if version.plan is not None and name_of(version) not in present:
             message = f"the ledger has no entry of version {version.number}"
             name = name_of(version)
-            yield LEDGER_MISSING.finding("", None, name, message, versions=(version.number,), subject=uri)
+            yield LEDGER_MISSING.finding("", name, name, message, versions=(version.number,), subject=uri)
 
 
 def _about(entry: Entry, table: Table, versions: Mapping[int, Version]) -> tuple[Rule, str] | None:
