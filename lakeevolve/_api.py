@@ -125,6 +125,44 @@ def open_table(uri: str, **options: Any) -> Table:
     return open_(uri, **options)
 
 
+def fill_defaults(schema: Any, data: Any) -> Any:
+    """Rows with every field of a schema, the missing ones filled with their defaults: for producers, before an append.
+
+    A reader of Avro data fills in what the writer left out; a table does not. Neither pyiceberg nor delta-rs applies a
+    column's default when rows are appended, and what is left out is stored as NULL.
+
+    Parameters
+    ----------
+    schema:
+        The schema that the rows are written for, in any form that :func:`load` takes, or an open table.
+    data:
+        A ``pyarrow.Table`` or ``RecordBatch``. A column may go by an alias of its field. What is there is not touched,
+        whatever its Arrow type; columns that no field owns come last.
+
+    Returns
+    -------
+    pyarrow.Table or pyarrow.RecordBatch
+        As *data* is, with the fields in the order of the schema. Missing fields are filled at every depth; a null
+        record, list or map stays null.
+
+    Raises
+    ------
+    ResolutionError
+        A field is missing and has no default.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> fields = [{"name": "id", "type": "long"}, {"name": "country", "type": "string", "default": "US"}]
+    >>> rows = pa.table({"id": [1, 2]})
+    >>> fill_defaults({"type": "record", "name": "Order", "fields": fields}, rows).to_pylist()
+    [{'id': 1, 'country': 'US'}, {'id': 2, 'country': 'US'}]
+    """
+    from lakeevolve.avro.arrow.fill import fill_defaults as run
+
+    return run(load(schema.schema if hasattr(schema, "schema") else schema), data)
+
+
 def describe(table: Table | str) -> Description:
     """What a table is, as data that can be saved: identity, schema, versions, features, counts."""
     from lakeevolve.tables.description import describe as make
