@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "describe": "describe:describe",
     "rules": "rules:rules",
     "explain": "rules:explain",
+    "schema": "schema:schema",
     "demo": "demo:demo",
 }
 #: Commands that look at schemas alone, and so end before there is much to free.

@@ -43,5 +43,5 @@ def check(
     check_renames(renames, wanted, versions, strict=True)
     check_renames(not_renames, wanted, versions, what="what is said to be no rename", strict=True)
     report = judge(wanted, versions, mode, renames=renames, not_renames=not_renames)
-    emit(of_check(report), format, output)
+    emit(of_check(report, wanted), format, output)
     return 1 if failing(report.findings, fail_on or report.fail_on) else 0

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from lakeevolve.cli.console import write
 from lakeevolve.errors import ConfigError
@@ -23,12 +24,25 @@ def emit(outcome: Outcome, format: str, outputs: Sequence[str] | None) -> None:
     text = render(outcome, format)
     if text:
         write(text, coloured=format == "text")
+    if format == "github":
+        _summarise(render(outcome, "markdown"))
     for each in outputs or ():
         wanted, _, file = each.partition("=")
-        target = Path(file)
-        try:
-            target.write_text(render(outcome, wanted) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(
-                f"the result cannot be written: {error.strerror}", where=str(target), hint="choose a writable path"
-            ) from error
+        _into(Path(file), render(outcome, wanted), "w")
+
+
+def _summarise(text: str) -> None:
+    """Add to the summary of the job, where GitHub asks for one."""
+    place = os.environ.get("GITHUB_STEP_SUMMARY")
+    if place:
+        _into(Path(place), text, "a")
+
+
+def _into(file: Path, text: str, mode: Literal["w", "a"]) -> None:
+    try:
+        with file.open(mode, encoding="utf-8") as out:
+            out.write(text + "\n")
+    except OSError as error:
+        raise ConfigError(
+            f"the result cannot be written: {error.strerror}", where=str(file), hint="choose a writable path"
+        ) from error

@@ -13,9 +13,9 @@ import typer
 #: What every result can be written as.
 PLAIN: Final = ("text", "json")
 #: What a result of changes can be written as, too.
-CHANGES: Final = (*PLAIN,)
+CHANGES: Final = (*PLAIN, "markdown", "html")
 #: What a result with findings can be written as, too.
-FINDINGS: Final = (*CHANGES,)
+FINDINGS: Final = (*CHANGES, "sarif", "junit", "github", "gitlab")
 ROUTES: Final = ("metadata", "backfill", "rewrite")
 SEVERITIES: Final = ("error", "warning", "info", "never")
 

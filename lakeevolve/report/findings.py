@@ -44,7 +44,7 @@ def of_replay(result: ReplayResult, uri: str) -> tuple[Finding, ...]:
         )
         for each in result.reader_faults
     ]
-    return tuple(found)
+    return (*found, *result.findings)
 
 
 def located(finding: Finding, schema: Schema) -> Finding:

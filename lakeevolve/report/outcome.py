@@ -25,7 +25,8 @@ class Outcome:
     """One result, ready to be rendered.
 
     ``record`` is its JSON, ``text`` gives what a terminal shows, ``findings`` what formats for findings tell.
-    ``title`` says in a line what it is about, ``verdict`` what it came to.
+    ``title`` says in a line what it is about, ``verdict`` what it came to. ``blocked``: what was planned may not be
+    done.
     """
 
     kind: Kind
@@ -34,6 +35,7 @@ class Outcome:
     title: str
     verdict: str = ""
     findings: tuple[Finding, ...] = ()
+    blocked: bool = False
 
 
 def of_diff(diff: Diff) -> Outcome:
@@ -45,7 +47,7 @@ def of_diff(diff: Diff) -> Outcome:
     )
 
 
-def of_check(report: Report) -> Outcome:
+def of_check(report: Report, candidate: Schema | None = None) -> Outcome:
     from lakeevolve.report.json import report_record
     from lakeevolve.report.text import report_text
 
@@ -54,7 +56,7 @@ def of_check(report: Report) -> Outcome:
         "check",
         report_record(report),
         lambda: report_text(report),
-        "Compatibility",
+        "Compatibility" if candidate is None or not candidate.source else f"Compatibility of {candidate.source}",
         verdict,
         tuple(report.findings),
     )
@@ -69,7 +71,8 @@ def of_plan(plan: Plan, target: Schema | None = None) -> Outcome:
     title = f"Plan {plan.digest[:12]} for {plan.table['uri']}, version {plan.base_version} to {plan.target_version}"
     verdict = blocked_by(plan) or ("no changes" if plan.empty else "can be applied")
     findings = plan.findings if target is None else tuple(located(each, target) for each in plan.findings)
-    return Outcome("plan", plan_record(plan), lambda: plan_text(plan), title, verdict, findings)
+    blocked = bool(blocked_by(plan))
+    return Outcome("plan", plan_record(plan), lambda: plan_text(plan), title, verdict, findings, blocked)
 
 
 def of_application(done: Application, plan: Plan) -> Outcome:

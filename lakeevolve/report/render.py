@@ -13,6 +13,12 @@ from lakeevolve.report.outcome import Outcome
 RENDERERS: Final[Mapping[str, str]] = {
     "text": "lakeevolve.report.text:outcome_text",
     "json": "lakeevolve.report.json:outcome_json",
+    "markdown": "lakeevolve.report.markdown:markdown",
+    "html": "lakeevolve.report.html:html",
+    "sarif": "lakeevolve.report.sarif:sarif",
+    "junit": "lakeevolve.report.junit:junit",
+    "github": "lakeevolve.report.github:github",
+    "gitlab": "lakeevolve.report.gitlab:gitlab",
 }
 
 

@@ -1,0 +1,157 @@
+"""JSON Schemas (2020-12) of everything that lakeevolve writes as JSON, for those who read it.
+
+Objects may gain members in a minor version of the format, so none forbids further ones; a plan does, since it is read
+back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from lakeevolve.errors import ConfigError
+from lakeevolve.planning.schema import PLAN
+
+_DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
+_TEXT: Final = {"type": "string"}
+_FLAG: Final = {"type": "boolean"}
+_COUNT: Final = {"type": "integer", "minimum": 0}
+_DIGEST: Final = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+_PATHS: Final = {"type": "object", "additionalProperties": _TEXT}
+_AVRO: Final = {"type": ["object", "array", "string"], "description": "An Avro schema."}
+_FINDING: Final = PLAN["properties"]["findings"]["items"]
+_CHANGE: Final = PLAN["properties"]["steps"]["items"]["properties"]["changes"]["items"]
+
+
+def _or_null(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [dict(schema), {"type": "null"}]}
+
+
+def _list(items: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": dict(items)}
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": sorted(properties)}
+
+
+def _record(title: str, **properties: Any) -> dict[str, Any]:
+    version = {"type": "string", "pattern": "^1\\."}
+    return {"$schema": _DRAFT, "title": f"lakeevolve {title}", **_object(format_version=version, **properties)}
+
+
+_MISMATCH: Final = _object(
+    rule=_TEXT,
+    file=_or_null(_TEXT),
+    row=_or_null(_COUNT),
+    path=_TEXT,
+    expected_type=_TEXT,
+    actual_type=_TEXT,
+    reason=_TEXT,
+    reader=_TEXT,
+)
+_READER_FAULT: Final = _object(
+    rule=_TEXT,
+    reader=_TEXT,
+    fault=_TEXT,
+    file=_or_null(_TEXT),
+    row=_or_null(_COUNT),
+    path=_TEXT,
+    rows=_COUNT,
+    reason=_TEXT,
+)
+_EVIDENCE: Final = _object(
+    format_version={"type": "integer", "enum": [1]},
+    table=_object(uri=_TEXT, format=_TEXT, id=_TEXT),
+    **{"from": _object(version=_COUNT, digest=_DIGEST)},
+    to=_object(version=_COUNT, digest=_DIGEST),
+    versions=_list({"type": "object"}),
+    files=_list(_object(path=_TEXT, version=_COUNT, inferred=_FLAG, rows=_COUNT, digest=_TEXT)),
+    mismatches=_list(_MISMATCH),
+    readers=_list(_object(name=_TEXT)),
+    predicates=_list({"type": "object"}),
+    oracle={"type": "object"},
+    consumers=_list({"type": "object"}),
+    environment=_PATHS,
+    seal=_TEXT,
+)
+_REPLAY: Final = _object(
+    ok=_FLAG,
+    files=_COUNT,
+    rows=_COUNT,
+    mismatched=_COUNT,
+    mismatches=_list(_MISMATCH),
+    reader_faults=_list(_READER_FAULT),
+    findings=_list(_FINDING),
+    notes=_list(_TEXT),
+    evidence=_EVIDENCE,
+)
+
+#: Name -> the schema; the names are those of the commands whose ``--format json`` they describe.
+SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "diff": _record(
+        "diff",
+        changes=_list({**_CHANGE, "properties": {**_CHANGE["properties"], "text": _TEXT}}),
+        suggestions=_list(_object(old=_TEXT, new=_TEXT, reason=_TEXT, fix=_TEXT)),
+    ),
+    "check": _record(
+        "check", mode=PLAN["properties"]["mode"], compatible=_FLAG, findings=_list(_FINDING), rollout=_list(_TEXT)
+    ),
+    "plan": PLAN,
+    "apply": _record(
+        "apply",
+        plan=_DIGEST,
+        status={"type": "string", "enum": ["applied", "already-applied", "nothing-to-do", "dry-run"]},
+        version=_COUNT,
+        rewritten=_COUNT,
+        proof=_or_null(_REPLAY),
+        replay=_or_null(_REPLAY),
+        evidence=_or_null(_TEXT),
+    ),
+    "verify": _record("verify", **_REPLAY["properties"]),
+    "history": _record(
+        "history",
+        versions=_list(
+            _object(
+                version=_COUNT,
+                digest=_DIGEST,
+                plan=_or_null(_DIGEST),
+                derived=_FLAG,
+                at=_or_null(_TEXT),
+                commit=_or_null({"type": "integer"}),
+                fills=_PATHS,
+                renames=_PATHS,
+                routes=_PATHS,
+                schema=_AVRO,
+            )
+        ),
+    ),
+    "describe": _record(
+        "description",
+        uri=_TEXT,
+        format={"type": "string", "enum": ["iceberg", "delta", "parquet"]},
+        id=_TEXT,
+        pin={"type": "object"},
+        schema=_AVRO,
+        versions=_list(_object(digest=_DIGEST, plan=_or_null(_DIGEST), derived=_FLAG, at=_or_null(_TEXT))),
+        columns=_list({"type": "object", "properties": {"name": _TEXT}, "required": ["name", "type"]}),
+        foreign=_list(_TEXT),
+        partitioning={"type": "array"},
+        features={"type": "object"},
+        counts=_object(files=_COUNT, rows=_COUNT, bytes=_COUNT),
+    ),
+    "rules": {
+        "$schema": _DRAFT,
+        "title": "lakeevolve rules",
+        **_list(_object(id=_TEXT, severity=_TEXT, title=_TEXT, rationale=_TEXT, example=_TEXT, fix=_TEXT)),
+    },
+    "evidence": {"$schema": _DRAFT, "title": "lakeevolve evidence", **_EVIDENCE},
+    "finding": {"$schema": _DRAFT, "title": "lakeevolve finding", **_FINDING},
+}
+
+
+def schema_named(name: str) -> Mapping[str, Any]:
+    """The JSON Schema of that name. Raises ``ConfigError`` where there is none."""
+    if name not in SCHEMAS:
+        raise ConfigError(f"there is no JSON Schema {name!r}", hint="one of " + ", ".join(SCHEMAS))
+    return SCHEMAS[name]
