@@ -12,7 +12,19 @@ from lakeevolve.avro.nodes import Incompatibility
 from lakeevolve.avro.resolution import resolve
 from lakeevolve.errors import PlanError
 from lakeevolve.model import path as paths
-from lakeevolve.model.change import Change, RenameField
+from lakeevolve.model.change import (
+    AddBranch,
+    AddField,
+    Change,
+    ChangeLogicalType,
+    DropBranch,
+    DropSymbol,
+    PromoteType,
+    RenameField,
+    RenameType,
+    ReplaceType,
+    SetDefault,
+)
 from lakeevolve.model.declared import check_paths, check_renames
 from lakeevolve.model.diff import Diff, diff
 from lakeevolve.model.renames import as_aliases, rename_pairs
@@ -21,13 +33,14 @@ from lakeevolve.model.types import Record
 from lakeevolve.planning.adopt import adopting
 from lakeevolve.planning.plan import Estimate, Inputs, Plan, Step, fills_of, renames_of
 from lakeevolve.rules import table as table_rules
+from lakeevolve.rules.field import left_null
 from lakeevolve.rules.findings import Finding, by_weight
 from lakeevolve.rules.modes import check
 from lakeevolve.rules.policy import LIMITS, Policy, over_limit, weigh
 from lakeevolve.rules.route import of_change
 from lakeevolve.rules.table import ROWS_REFUSE, fit_for_table, left_optional, names_that_move
 from lakeevolve.tables import open_table
-from lakeevolve.tables.base import Capability, DataFile, Fill, Table
+from lakeevolve.tables.base import Capability, DataFile, Fill, Table, pinned
 from lakeevolve.tables.drift import drift
 
 _OLD_ROWS: Final = ("default", "null")
@@ -44,6 +57,15 @@ _WAYS_OUT: Final[Mapping[str, str]] = {
 }
 
 
+_TYPES: Final = (PromoteType, ChangeLogicalType, ReplaceType, DropBranch, AddBranch, DropSymbol)
+#: Incompatibility kind -> the changes that make it, where those are not changes of types.
+_MAKERS: Final[Mapping[str, tuple[type, ...]]] = {
+    "NAME_MISMATCH": (RenameType,),
+    "INVALID_DEFAULT": (AddField, SetDefault),
+    "READER_FIELD_MISSING_DEFAULT_VALUE": (AddField, SetDefault),
+}
+
+
 def plan(
     table: Table | str,
     target: Any,
@@ -56,6 +78,8 @@ def plan(
     renames: Any = (),
     not_renames: Sequence[Any] = (),
     limits: Mapping[str, int] | None = None,
+    pin: Literal["schema", "data"] = "schema",
+    subject: str = "",
 ) -> Plan:
     """Plan how one table gets from its present schema to *target*. Nothing is changed.
 
@@ -81,6 +105,10 @@ def plan(
     limits:
         How much may be written anew: ``max_rewrite_bytes`` and ``max_files``. Apply holds the files of its day to
         them as well.
+    pin:
+        What makes the plan stale: a change of the ``schema``, or of the ``data`` as well.
+    subject:
+        What the findings about the schema are of, a part of their fingerprints; the table's URI if it is empty.
 
     Returns
     -------
@@ -106,8 +134,16 @@ def plan(
     wanted = sources.load(target)
     if not isinstance(wanted.root, Record):
         raise PlanError("the target's root is not a record, so it is no table", where=wanted.source)
+    if pin not in ("schema", "data"):
+        raise PlanError(f"a plan pins the schema or the data, not {pin!r}", hint="choose one of the two")
     inputs = Inputs(
-        rename_pairs(renames), rename_pairs(not_renames), dict(routes or {}), _limits(limits), policy or Policy()
+        renames=rename_pairs(renames),
+        not_renames=rename_pairs(not_renames),
+        routes=dict(routes or {}),
+        limits=_limits(limits),
+        subject=subject,
+        pin=pin,
+        policy=policy or Policy(),
     )
     return _look_at_rows(make(live, wanted, mode, old_rows, inputs), live)
 
@@ -133,7 +169,7 @@ def make(
         wanted,
         [version.schema for version in versions],
         mode,
-        subject=called,
+        subject=inputs.subject or called,
         renames=inputs.renames,
         not_renames=inputs.not_renames,
     )
@@ -142,18 +178,18 @@ def make(
     steps = _steps(live, routed, files)
     if unrecorded:
         steps = (*adopting(live.derived(), base, bool(steps)), *steps)
-    steps += _unresolved(base, wanted, steps, renames_of(delta.changes), fills)
+    steps = _unresolved(base, wanted, steps, renames_of(delta.changes), fills)
     found = [*report.findings, *_fit(wanted, live.format, called), *_routes(steps, called)]
     if unrecorded:
         found += left_optional(live.derived(), base, called)
         found += names_that_move(_by_alias(delta.changes), wanted, called)
     found = [each for each in found if not table_rules.clashed_before(each, base, wanted, delta.renames)]
-    found += [*drift(versions, called), *live.findings()]
+    found += [*drift(versions, called), *live.findings(), *left_null(delta.changes, fills, called)]
     state, total = live.state, _total(live, routed, files)
     found += over_limit(inputs.limits, total.files, total.bytes, called)
     return Plan(
         table={"uri": called, "format": live.format, "id": state.id},
-        pin=state.pin,
+        pin=pinned(state, data=inputs.pin == "data"),
         base_version=versions[-1].number,
         base_digest=base.digest,
         target=wanted,
@@ -300,17 +336,29 @@ def _estimate(files: Sequence[DataFile]) -> Estimate:
 def _unresolved(
     base: Schema, target: Schema, steps: Sequence[Step], renames: Mapping[str, str], fills: Mapping[str, Fill]
 ) -> tuple[Step, ...]:
-    """A refusing step for whatever Avro cannot resolve and no step refuses yet, in every mode.
+    """The steps, of which those refuse that Avro cannot resolve, in every mode; one more for what no step makes.
 
     Value-level incompatibilities are not among them: their steps check the data.
     """
     refused = [change.path for step in steps if step.route == "refuse" for change in step.changes]
-    left = [
-        found
-        for found in resolve(base, target, renames=renames, fills=fills).incompatibilities
-        if not found.value_level and not any(_same_place(found.path, path) for path in refused)
-    ]
-    return tuple(_refusal(f"r{number}", found) for number, found in enumerate(left, start=1))
+    made, more = list(steps), 0
+    for found in resolve(base, target, renames=renames, fills=fills).incompatibilities:
+        if found.value_level or any(_same_place(found.path, path) for path in refused):
+            continue
+        at = next((at for at, step in enumerate(made) if any(_makes(change, found) for change in step.changes)), None)
+        if at is None:
+            more += 1
+            made.append(_refusal(f"r{more}", found))
+        else:
+            made[at] = replace(_refusal(made[at].id, found), changes=made[at].changes)
+        refused.append(found.path)
+    return tuple(made)
+
+
+def _makes(change: Change, found: Incompatibility) -> bool:
+    """Whether a change is what makes an incompatibility."""
+    path = getattr(change, "after", None) or change.path
+    return path == found.path and isinstance(change, _MAKERS.get(found.kind, _TYPES))
 
 
 def _same_place(found: str, refused: str) -> bool:

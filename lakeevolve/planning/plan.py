@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from lakeevolve._version import __version__
 from lakeevolve.avro.parse import parse
@@ -89,12 +89,16 @@ class Inputs:
     """What the planner was told besides the table, the target, the mode and ``old_rows``.
 
     They are part of the plan, so that planning again with them tells whether the plan says what the table needs.
+    ``subject`` is what findings about the schema are of, where it is not the table. ``pin`` says what makes the plan
+    stale: a change of the ``schema``, or of the ``data`` as well.
     """
 
     renames: tuple[tuple[str, str], ...] = ()
     not_renames: tuple[tuple[str, str], ...] = ()
     routes: Mapping[str, str] = field(default_factory=dict)
     limits: Mapping[str, int] = field(default_factory=dict)
+    subject: str = ""
+    pin: Literal["schema", "data"] = "schema"
     policy: Policy = field(default_factory=Policy)
 
     def to_json(self) -> dict[str, Any]:
@@ -103,6 +107,8 @@ class Inputs:
             "not_renames": [list(pair) for pair in self.not_renames],
             "routes": dict(self.routes),
             "limits": dict(self.limits),
+            "subject": self.subject,
+            "pin": self.pin,
             "severity": dict(self.policy.severity),
             "waivers": [
                 {
@@ -131,6 +137,8 @@ def _inputs(record: Mapping[str, Any], fail_on: Any) -> Inputs:
         not_renames=tuple((old, new) for old, new in record["not_renames"]),
         routes=dict(record["routes"]),
         limits=dict(record["limits"]),
+        subject=record["subject"],
+        pin=record["pin"],
         policy=Policy(severity=dict(record["severity"]), fail_on=fail_on, waivers=waivers),
     )
 

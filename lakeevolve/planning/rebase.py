@@ -68,6 +68,8 @@ def rebase(plan: Plan, table: Table | str | None = None) -> Plan:
         renames=plan.inputs.renames,
         not_renames=plan.inputs.not_renames,
         limits=plan.inputs.limits,
+        pin=plan.inputs.pin,
+        subject=plan.inputs.subject,
     )
 
 

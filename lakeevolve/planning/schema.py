@@ -109,6 +109,8 @@ PLAN: Final[Mapping[str, Any]] = {
                 "properties": {"max_rewrite_bytes": _NUMBER, "max_files": _NUMBER},
                 "additionalProperties": False,
             },
+            subject=_TEXT,
+            pin=_one_of("schema", "data"),
             severity={"type": "object", "additionalProperties": _one_of(*SEVERITIES, "off")},
             waivers={
                 "type": "array",

@@ -11,7 +11,7 @@ from typing import Any
 
 from lakeevolve.planning.plan import Plan
 from lakeevolve.tables import open_table
-from lakeevolve.tables.base import State, Table
+from lakeevolve.tables.base import State, Table, pinned
 
 
 def staleness(plan: Plan, table: Table | None = None) -> str | None:
@@ -25,7 +25,7 @@ def differs(plan: Plan, state: State) -> str | None:
     """What of the pinned things differs in *state*, as one sentence, or None."""
     if state.id != plan.table["id"]:
         return "another table stands under the same name (its identity differs)"
-    moved = _moved(plan.pin, state.pin)
+    moved = _moved(plan.pin, pinned(state, data=plan.inputs.pin == "data"))
     if moved:
         return "since the plan was made, the table's " + " and ".join(moved) + " changed"
     return None

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from lakeevolve.model.change import Change
@@ -62,6 +62,11 @@ class State:
     position: int | None
 
 
+def pinned(state: State, *, data: bool = False) -> dict[str, Any]:
+    """What makes a plan stale once it changes: the schema's pin, and with *data* the data's version, too."""
+    return {**state.pin, "data": state.position} if data else dict(state.pin)
+
+
 @dataclass(frozen=True, slots=True)
 class Version:
     """One schema that the table has had.
@@ -70,7 +75,7 @@ class Version:
     although the previous version has a field of that name) say how the fields follow from the previous version where
     the names alone do not. ``fills`` says per path what rows older than this version read in a column that it added.
     A ``derived`` version was made by another tool and is read off the table's own metadata; ``recorded`` says whether
-    the marker holds it. ``commit`` is the
+    the marker holds it. One that ``restores`` an earlier version is that one again: the table went back. ``commit`` is the
     snapshot id or Delta version from which it is in force (None: since the table began), ``schema_id`` Iceberg's.
     """
 
@@ -86,6 +91,7 @@ class Version:
     schema_id: int | None = None
     at: datetime | None = None
     recorded: bool = False
+    restores: int | None = None
 
     @property
     def digest(self) -> str:
@@ -320,6 +326,21 @@ class Table(Protocol):
 
     def findings(self) -> tuple[Finding, ...]:
         """What is wrong with the table as it stands, whatever is planned: what other tools left behind."""
+        ...
+
+    def around(self, version: Version) -> tuple[int | None, int | None]:
+        """The positions right before and right after the commit that brought a version into force."""
+        ...
+
+    def restore(self, position: int | None, target: Version, entries: Sequence[MarkerEntry]) -> State:
+        """Put rows and schema back to what they were at an earlier position, when *target* was in force, as one new
+        commit that carries the marker. Raises ``CommitConflict`` if the table moved, ``TableError`` where what that
+        position needs is gone."""
+        ...
+
+    @property
+    def retention(self) -> timedelta:
+        """How long, at the least, what an earlier position needs is kept after it was replaced."""
         ...
 
     def progress_of(self, plan_digest: str) -> Literal["none", "partly", "done"]:

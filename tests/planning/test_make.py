@@ -9,10 +9,13 @@ import pyarrow as pa
 import pytest
 
 import lakeevolve as le
+from lakeevolve.errors import StalePlan
 from lakeevolve.model.change import AddField, RenameField
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import Field, Primitive
+from lakeevolve.planning.make import plan
 from lakeevolve.planning.plan import fills_of, renames_of
+from lakeevolve.rules.modes import check
 
 Rows = Callable[[Schema, int, int], pa.Table]
 
@@ -273,3 +276,29 @@ def test_a_plan_is_what_its_json_schema_says(orders: str) -> None:
     assert list(faults(record, PLAN)) == []
     assert list(faults({**record, "mode": "SOMEHOW"}, PLAN))
     assert list(faults({**record, "more": 1}, PLAN)) == ["$ has an unknown key more"]
+
+
+def test_a_plan_that_pins_the_data_is_stale_after_an_append_and_the_usual_one_is_not(lake: Any, rows: Any) -> None:
+    schema = le.load({"type": "record", "name": "R", "fields": [{"name": "id", "type": "int"}]})
+    target = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]}
+    uri = lake.create("pinned", schema, rows(schema, 5, 1))
+    usual, strict = plan(uri, target), plan(uri, target, pin="data")
+    assert strict.stale() is None
+    lake.append(uri, rows(schema, 5, 2))
+    assert usual.stale() is None
+    assert strict.stale() == "since the plan was made, the table's data changed"
+    with pytest.raises(StalePlan):
+        le.apply(strict, allow=("rewrite",))
+    assert le.apply(plan(uri, target, pin="data"), allow=("rewrite",)).ok
+
+
+def test_findings_about_the_schema_are_of_the_subject_that_is_named(lake: Any, rows: Any) -> None:
+    schema = le.load({"type": "record", "name": "R", "fields": [{"name": "id", "type": "int"}]})
+    target = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "string"}]}
+    uri = lake.create("named", schema, rows(schema, 5, 1))
+    made = plan(uri, target, subject="orders")
+    checked = check(le.load(target), [schema], subject="orders")
+    of_plan = {finding.fingerprint for finding in made.findings if finding.rule.startswith("TYPE-")}
+    assert of_plan
+    assert of_plan == {finding.fingerprint for finding in checked.findings if finding.rule.startswith("TYPE-")}
+    assert {finding.subject for finding in made.findings if finding.rule.startswith("ROUTE-")} == {uri}
