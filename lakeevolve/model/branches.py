@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from lakeevolve.model import path as paths
-from lakeevolve.model.match import names_match
+from lakeevolve.model.match import name_rank
 from lakeevolve.model.same import same_type
 from lakeevolve.model.types import (
     PROMOTIONS,
@@ -47,47 +48,45 @@ def distinct(between: Sequence[AvroType], after: Sequence[AvroType] | None = Non
 def pair_branches(old: Sequence[AvroType], new: Sequence[AvroType], renamed: Mapping[str, str]) -> dict[int, int]:
     """Which branch of the old union each branch of the new one continues: new index to old index.
 
-    As a reader chooses (Avro 1.12, "Schema Resolution"): the same type first, for named types the full name before
-    the short name and aliases; then a promotion, where the first branch that could take the values is a new one.
+    No pair but what a reader chooses (Avro 1.12, "Schema Resolution"): the same type first, of named types the one
+    whose name is closest; then a promotion. Where several old branches become one new one, the closest continues it.
     *renamed* maps old full names to new ones, for branches that are uses of a type inside its own definition.
     """
     found: dict[int, int] = {}
-    free = dict(enumerate(old))
-
-    def pair(test: Callable[[AvroType, AvroType], bool]) -> None:
-        for j, branch in enumerate(new):
-            if j not in found:
-                i = next((i for i, other in free.items() if test(other, branch)), None)
-                if i is not None:
-                    found[j] = i
-                    del free[i]
-
-    names = {branch.name for branch in old if isinstance(branch, (Record, Enum, Fixed, NamedRef))}
-    pair(_same_branch)
-    # Where the new name is an old branch's too, the two would go by one name for a while.
-    pair(lambda o, n: _renamed_branch(o, n, renamed) and getattr(n, "name", "") not in names)
-    for i, branch in list(free.items()):
+    names = {branch.name for branch in old if isinstance(branch, _NAMED)}
+    chosen: list[tuple[int, int, int]] = []
+    for i, branch in enumerate(old):
+        ranks = [(rank, j) for j, other in enumerate(new) if (rank := _rank(branch, other, renamed)) is not None]
+        if ranks:
+            rank, j = min(ranks)
+            # Where the new name is an old branch's too, the two would go by one name for a while.
+            if not rank or getattr(new[j], "name", "") not in names:
+                chosen.append((rank, i, j))
+    for _, i, j in sorted(chosen):
+        found.setdefault(j, i)
+    paired = set(found.values())
+    for i, branch in enumerate(old):
+        if i in paired or isinstance(branch, _NAMED):
+            continue
         wider = PROMOTIONS.get(kind(branch), frozenset())
         target = next((j for j, other in enumerate(new) if kind(other) in wider), None)
-        if target is not None and target not in found:
-            found[target] = i
-            del free[i]
+        if target is not None:
+            found.setdefault(target, i)
     return found
 
 
-def _same_branch(old: AvroType, new: AvroType) -> bool:
+_NAMED: Final = (Record, Enum, Fixed, NamedRef)
+
+
+def _rank(old: AvroType, new: AvroType, renamed: Mapping[str, str]) -> int | None:
+    """How closely a branch is the same type as another; None where it is another type."""
     if is_null(old) or is_null(new):
-        return same_type(old, new)
-    named = (Record, Enum, Fixed, NamedRef)
-    if isinstance(old, named) and isinstance(new, named):
-        refs = isinstance(old, NamedRef) or isinstance(new, NamedRef)
-        return old.name == new.name and (refs or kind(old) == kind(new))
-    return kind(old) == kind(new) and not isinstance(old, named)
-
-
-def _renamed_branch(old: AvroType, new: AvroType, renamed: Mapping[str, str]) -> bool:
-    if isinstance(old, NamedRef) and isinstance(new, NamedRef):
-        return renamed.get(old.name) == new.name
-    if isinstance(old, (Record, Enum, Fixed)) and isinstance(new, (Record, Enum, Fixed)):
-        return kind(old) == kind(new) and names_match(old.name, new.name, new.aliases)
-    return False
+        return 0 if same_type(old, new) else None
+    if not isinstance(old, _NAMED) or not isinstance(new, _NAMED):
+        return 0 if kind(old) == kind(new) else None
+    if isinstance(old, NamedRef) or isinstance(new, NamedRef):
+        if old.name == new.name:
+            return 0
+        both = isinstance(old, NamedRef) and isinstance(new, NamedRef)
+        return 1 if both and renamed.get(old.name) == new.name else None
+    return name_rank(old.name, new.name, new.aliases) if kind(old) == kind(new) else None

@@ -29,6 +29,22 @@ def names_match(writer_name: str, reader_name: str, reader_aliases: Collection[s
     return short_name(writer_name) == short_name(reader_name) or writer_name in reader_aliases
 
 
+def name_rank(writer_name: str, reader_name: str, reader_aliases: Collection[str]) -> int | None:
+    """How closely a named type of the writer goes by the name of the reader's: the least is the closest, None not.
+
+    Where several types of a union match, the closest is the one. An alias goes before the unqualified name: it acts as
+    if the writer's type had the reader's full name.
+
+    >>> name_rank("x.A", "x.A", ()), name_rank("x.A", "y.B", ("x.A",)), name_rank("x.A", "y.A", ())
+    (0, 1, 2)
+    """
+    if writer_name == reader_name:
+        return 0
+    if writer_name in reader_aliases:
+        return 1
+    return 2 if names_match(writer_name, reader_name, ()) else None
+
+
 def match_fields(
     writer: Record,
     reader: Record,

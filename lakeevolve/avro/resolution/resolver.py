@@ -33,7 +33,7 @@ from lakeevolve.avro.resolution import shared
 from lakeevolve.avro.resolution.logical import fit
 from lakeevolve.errors import ResolutionError
 from lakeevolve.model import path as paths
-from lakeevolve.model.match import has_aliases, match_by_name, match_fields, names_match
+from lakeevolve.model.match import has_aliases, match_by_name, match_fields, name_rank, names_match
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import (
     PROMOTIONS,
@@ -238,11 +238,10 @@ class Resolver:
                 exact = (at for at, name in names if name == writer.name)
                 return next(exact, next((at for at, name in names if name in wider), None))
             case Record() | Enum() | Fixed() | NamedRef():
-                full = (at for at in same if candidates[at].name == writer.name)  # type: ignore[union-attr]
-                alike = (at for at in same if _named_alike(writer, candidates[at]))
+                ranks = [(rank, at) for at in same if (rank := _name_rank(writer, candidates[at])) is not None]
                 # A pair that is being read already has had its names judged.
                 met = (at for at in same if (id(writer), id(candidates[at])) in self.open)
-                return next(full, next(alike, next(met, None)))
+                return min(ranks)[1] if ranks else next(met, None)
         return same[0] if same else None
 
     def to_union(
@@ -437,12 +436,12 @@ class Resolver:
         return filled
 
 
-def _named_alike(writer: AvroType, reader: AvroType) -> bool:
+def _name_rank(writer: AvroType, reader: AvroType) -> int | None:
     if isinstance(writer, NamedRef) and isinstance(reader, NamedRef):
-        return names_match(writer.name, reader.name, ())
+        return name_rank(writer.name, reader.name, ())
     if isinstance(writer, (Record, Enum, Fixed)) and isinstance(reader, (Record, Enum, Fixed)):
-        return names_match(writer.name, reader.name, reader.aliases)
-    return False
+        return name_rank(writer.name, reader.name, reader.aliases)
+    return None
 
 
 def _branch_path(union: Union, index: int, path: str) -> str:
