@@ -242,6 +242,11 @@ class _Rules:
             return _refuse(
                 "a struct without a field cannot be written; drop the record itself, or keep one of its fields"
             )
+        parted = self.facts.metadata.partition_columns
+        if all(name in parted for name in (*(f.name for f in self.target.fields), *self.facts.foreign)):
+            return _refuse(
+                "no column is left that is not a partition column, and a data file has to hold one; keep one"
+            )
         return self._rewriting(
             change.path,
             None,

@@ -34,7 +34,7 @@ _LOCAL: Final = "Generic LocalFileSystem error"
 _ANONYMOUS: Final = ("loading credentials", "no credentials found", "token request", "must be specified")
 #: What object_store says of 403 and of 401.
 _DENIED: Final = ("lacked the necessary privileges", "lacked valid authentication credentials")
-_FEATURES: Final = ("Unsupported", "not supported", "not yet supported", "Invalid protocol", "catalog-managed")
+_FEATURES: Final = ("Unsupported", "not supported", "not yet supported", "Invalid protocol")
 _MISSING: Final = ("No files in log segment", "not a Delta table", "Not a Delta table", "No such file or directory")
 
 
@@ -192,6 +192,13 @@ def _translated(error: Exception, where: str, doing: str) -> SourceError | Table
             f"{doing}: no credentials for the store were found",
             where=where,
             hint="set them in the environment (AWS_*, AZURE_*, GOOGLE_*), or pass storage_options",
+        )
+    if "catalog-managed" in text:
+        return UnsupportedTable(
+            f"{doing}: a catalog manages its commits (the feature catalogManaged), so its log alone does not say what "
+            "it holds",
+            where=where,
+            hint="change it with an engine that knows that catalog",
         )
     if any(mark in text for mark in _FEATURES):
         return UnsupportedTable(
