@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from lakeevolve.model import path as paths
-from lakeevolve.model.change import AddField, MoveField, SetDoc, SetOrder
+from lakeevolve.model.change import AddField, Change, MoveField, SetDoc, SetOrder
 from lakeevolve.model.sentence import short_text
 from lakeevolve.model.types import Field, Primitive, Union, describe, is_optional
 from lakeevolve.rules.fault import Fault
@@ -87,7 +87,18 @@ SORT_ORDER_CHANGED = Rule(
     "nothing to do, unless something sorts by encoded records",
 )
 
+OLD_ROWS_NULL = Rule(
+    "FIELD-OLD-ROWS-NULL",
+    "warning",
+    "Old rows read NULL where the schema has a value",
+    "The owner chose old_rows: null for a field that is added, so its column is optional in the table, and rows older "
+    "than it hold nulls that the schema knows nothing of. New rows are not concerned.",
+    'country: string with "default": "US" is added, with old_rows: null',
+    "leave old_rows at default, which fills the old rows by a backfill; or tell the readers of the table",
+)
+
 RULES = (
+    OLD_ROWS_NULL,
     ADDED_NO_DEFAULT,
     REMOVED_NO_DEFAULT,
     RENAMED,
@@ -176,3 +187,17 @@ def _default_fix(field: Field) -> str:
     if not field.type.null_first:
         return 'put "null" first in the union and add "default": null (older readers look at the first type only)'
     return 'add "default": null'
+
+
+def left_null(changes: Sequence[Change], fills: Mapping[str, str], subject: str = "") -> Iterator[Finding]:
+    """The added fields that old rows read NULL in, although neither their type nor their default says so.
+
+    Parameters
+    ----------
+    fills:
+        Path of an added field to what old rows read there: ``default`` or ``null``.
+    """
+    for change in changes:
+        if isinstance(change, AddField) and fills.get(change.path) == "null" and change.field.default is not None:
+            message = "rows older than the field read NULL, as asked"
+            yield OLD_ROWS_NULL.finding(change.path, "null", describe(change.field.type), message, subject=subject)
