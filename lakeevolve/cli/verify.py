@@ -27,8 +27,8 @@ def verify(
         typer.Option(
             "--against",
             help="The schema that the table is meant to have; its columns take their Avro types from it where the "
-            "table carries none.",
-            metavar="SCHEMA",
+            "table carries none. Or the file of an earlier replay's evidence: what changed since.",
+            metavar="SCHEMA|EVIDENCE",
         ),
     ] = None,
     full: Annotated[
@@ -61,7 +61,6 @@ def verify(
     output: FindingsOutput = None,
 ) -> int:
     """Replay a table: compare every value with what Avro resolution says."""
-    from lakeevolve import sources
     from lakeevolve.applying.proofs import proofs_of
     from lakeevolve.errors import ReplayMismatch
     from lakeevolve.replay.verify import verify as replay
@@ -71,13 +70,12 @@ def verify(
         raise typer.BadParameter("values are shown on a terminal only", param_hint="--show-values")
     files = count_of(sample, "--sample")
     asked = [*(reader or ()), *(name.strip() for name in (readers or "").split(",") if name.strip())]
-    wanted = None if against is None else sources.load(against)
     live = open_with(table, option)
     filtered: Any = columns
     with progress_bars() as progress:
         result = replay(
             live,
-            wanted,
+            against,
             full=full,
             columns=filtered,
             sample=files,

@@ -37,6 +37,7 @@ Kind = Literal[
     "kept",
     "unreadable",
     "count",
+    "changed",
 ]
 
 REASONS: Final[Mapping[str, str]] = {

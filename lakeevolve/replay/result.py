@@ -19,6 +19,7 @@ from lakeevolve.replay.evidence import (
 )
 from lakeevolve.replay.faults import ReaderFault
 from lakeevolve.replay.fold import Folds
+from lakeevolve.replay.since import Changed
 from lakeevolve.rules.findings import Finding
 from lakeevolve.tables.base import Table
 
@@ -52,6 +53,9 @@ class ReplayResult:
         previous state is gone.
     evidence:
         The sealed record.
+    changes:
+        What is otherwise than the evidence that the table was held against says; what no commit explains is a
+        mismatch, too.
     findings:
         What other tools left behind in the table; no row need read wrong for it yet.
     """
@@ -63,6 +67,7 @@ class ReplayResult:
     evidence: Evidence
     mismatched: int = 0
     notes: tuple[str, ...] = field(default=())
+    changes: tuple[Changed, ...] = ()
     findings: tuple[Finding, ...] = ()
 
     @property
@@ -80,6 +85,7 @@ class ReplayResult:
             "mismatches": [m.to_json() for m in self.mismatches],
             "reader_faults": [f.to_json() for f in self.reader_faults],
             "notes": list(self.notes),
+            "changes": [each.to_json() for each in self.changes],
             "findings": [finding.to_json() for finding in self.findings],
             "evidence": self.evidence.to_json(),
         }

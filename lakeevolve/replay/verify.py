@@ -13,11 +13,13 @@ from lakeevolve.engines.local import LocalEngine
 from lakeevolve.errors import ConfigError, ResolutionError, UnsupportedTable
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import AvroType
+from lakeevolve.redaction import public_uri
 from lakeevolve.replay import consumers, faults, predicates, rewrites
 from lakeevolve.replay.checking import Checked, check_file
 from lakeevolve.replay.compare import Mismatch
-from lakeevolve.replay.evidence import Evidence, installed
+from lakeevolve.replay.evidence import Evidence, FileEvidence, installed
 from lakeevolve.replay.faults import ReaderFault
+from lakeevolve.replay.filehash import FileHash
 from lakeevolve.replay.fold import Folds
 from lakeevolve.replay.judging import check_multiset
 from lakeevolve.replay.preconditions import check_preconditions
@@ -32,6 +34,7 @@ from lakeevolve.replay.sides import (
     expected_rows,
     type_mismatches,
 )
+from lakeevolve.replay.since import Changed, as_mismatch, changed_since, meant
 from lakeevolve.tables.assumed import assumptions, by_precondition
 from lakeevolve.tables.base import DataFile, Predicate, Table
 from lakeevolve.tables.drift import drift
@@ -74,7 +77,8 @@ def verify(
         An open table.
     against:
         The schema (or its source) that the table is meant to have: a difference in what the table reads as is a
-        mismatch, and the columns of a table without a marker take their Avro types from it.
+        mismatch, and the columns of a table without a marker take their Avro types from it. Or evidence (or its file)
+        of an earlier replay: ``changes`` says what is otherwise since, and what no commit explains is a mismatch.
     full:
         Also repeat the proof of each rewrite whose previous state still exists.
     columns:
@@ -115,7 +119,7 @@ def verify(
     """
     others = [open_reader(name, table) for name in readers]
     table.refresh()
-    hint = _schema(against)
+    hint, earlier = meant(against)
     folds = Folds(table.history(hint))
     files = table.files(None, hint)
     chosen = _sampled(files, sample)
@@ -126,15 +130,9 @@ def verify(
     run.second_readers()
     if full:
         run.rewrites(evidence)
+    if earlier is not None:
+        run.since(earlier, files)
     return run.result()
-
-
-def _schema(against: Any) -> Schema | None:
-    if against is None or isinstance(against, Schema):
-        return against
-    from lakeevolve.sources import load
-
-    return load(against)
 
 
 def _sampled(files: Sequence[DataFile], sample: int | None) -> tuple[DataFile, ...]:
@@ -172,6 +170,7 @@ class _Run:
     verdicts: list[dict[str, Any]] = field(default_factory=list)
     full: list[dict[str, Any]] = field(default_factory=list)
     consumers: tuple[consumers.Consumer, ...] = ()
+    changes: tuple[Changed, ...] = ()
 
     def __post_init__(self) -> None:
         name = OWN_READER[self.table.format][0]
@@ -405,6 +404,26 @@ class _Run:
         verdict = "differs" if differs else "reader-fault" if excused else "equal"
         self.verdicts.append({"name": name, "version": version, "verdict": verdict})
 
+    def since(self, earlier: Evidence, files: Sequence[DataFile]) -> None:
+        """What changed since evidence was taken."""
+        found = {one.file.path: one.evidence for one in self.checked if one.readable}
+        live = {public_uri(file.path): (file, found.get(file.path)) for file in files}
+
+        def rehash(file: DataFile, version: int) -> FileEvidence | None:
+            if file.version > version:
+                return None
+            then = replace(self.job, folds=Folds(self.folds.versions[:version]), foreign=self.table.foreign)
+            rows = FileHash()
+            try:
+                for part in expected_rows(then, file):
+                    rows.update(part.batch)
+            except Unreadable:
+                return None
+            return FileEvidence(file.path, file.version, file.inferred, rows.rows, rows.hex)
+
+        self.changes = tuple(changed_since(earlier, self.table, self.folds, live, self.whole, rehash))
+        self.note([as_mismatch(each) for each in self.changes if not each.explained])
+
     def rewrites(self, evidence: Sequence[Evidence]) -> None:
         sources = {made: files for one in evidence for made, files in one.sources().items()}
         for found in rewrites.repeat(self.table, self.folds, self.hint, sources):
@@ -437,6 +456,7 @@ class _Run:
             ),
             self.mismatched,
             tuple(self.notes),
+            self.changes,
             (*drift(self.folds.versions, self.table.uri), *self.table.findings()),
         )
 

@@ -177,6 +177,7 @@ def replay_text(result: ReplayResult, uri: str, *, show_values: bool = False) ->
     lines = [f"replay of {uri}: {verdict}, {counted(result.files, 'file')}, {counted(result.rows, 'row')}"]
     lines += [f"error    {m.rule} {mismatch_text(m, show_values=show_values)}" for m in result.mismatches]
     lines += [f"warning  REPLAY-READER-FAULT {fault}" for fault in result.reader_faults]
+    lines += [f"since    {change.what} {change}" for change in result.changes if change.explained]
     lines += findings_text(result.findings)
     return "\n".join(lines)
 

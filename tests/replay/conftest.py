@@ -290,6 +290,10 @@ class OnDisk:
             for log in (self.folder / "_delta_log").glob("*.json"):
                 log.write_text(log.read_text().replace(f'"size":{before}', f'"size":{after}'))
 
+    def change(self, file: str, row: int, **values: Any) -> None:
+        """Change one row of a data file."""
+        self.overwrite(file, lambda data: spoil(data, row, lambda old: old.update(values)))
+
     def edit_log(self, change: Callable[[dict[str, Any]], None], only: str | None = None) -> None:
         """Change the ``add`` actions of a Delta log, or the one of a file."""
         for log in (self.folder / "_delta_log").glob("*.json"):
