@@ -21,7 +21,7 @@ def file_of(finding: Finding) -> str | None:
     if not source:
         return None
     if source.startswith(_GIT):
-        source = source.removeprefix(_GIT).partition(":")[2].partition("@")[0]
+        source = source.removeprefix(_GIT).partition(":")[2].removeprefix("/")
     source = source.removeprefix("file:")
     if "://" in source:
         return public_uri(source)

@@ -1,7 +1,8 @@
 """Where a schema comes from: one URI syntax for every command and call.
 
-``orders.avsc`` · ``git:REF:path`` · ``avro:file.avro`` · ``iceberg:CATALOG/ns.table[@SNAPSHOT]`` ·
-``delta:PATH[@vN]`` · Avro JSON text.
+``orders.avsc`` · ``git:REF:path`` · ``avro:file.avro`` · ``arrow:file`` · ``parquet:file-or-folder`` ·
+``iceberg:CATALOG/ns.table[@SNAPSHOT]`` · ``delta:PATH[@vN]`` · a saved description · Avro JSON text. Where several
+versions may stand, a folder, ``git:REF:path@*``, ``git:REF:folder`` and a table's URI with ``@*`` name them all.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, Final
 from lakeevolve.avro.parse import parse
 from lakeevolve.errors import SourceError, SourceNotFound, UnknownScheme
 from lakeevolve.model.schema import Schema
+from lakeevolve.sources.references import parse_with
 
 #: Scheme -> dotted name of the function that reads it. Lazy, so that a schema file never loads a table library, and
 #: so that rooms above this one can be named here without being imported.
@@ -22,9 +24,17 @@ SCHEMES: Final[Mapping[str, str]] = {
     "file": "lakeevolve.sources:_read_file",
     "git": "lakeevolve.sources.git:read",
     "avro": "lakeevolve.sources.container:read",
+    "arrow": "lakeevolve.sources.arrow:read_arrow",
+    "parquet": "lakeevolve.sources.arrow:read_parquet",
     "iceberg": "lakeevolve.tables:schema_of",
     "delta": "lakeevolve.tables:schema_of",
 }
+
+#: Schemes whose readers are given what follows the colon; the others' take the whole URI.
+_PATHS: Final = frozenset({"file", "git", "avro", "arrow", "parquet"})
+_ALL: Final = "@*"
+#: What Avro JSON text begins with.
+_JSON: Final = ("{", "[", '"')
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+-]+):")
 
@@ -66,7 +76,7 @@ def load(source: Any, *, lenient: bool = False) -> Schema:
             f"a schema cannot be loaded from a {type(source).__name__}", hint="give a path, a source URI or Avro JSON"
         )
     text = source.strip()
-    if text[:1] in ("{", "[", '"'):
+    if text[:1] in _JSON:
         return parse(text, lenient=lenient)
     match = _SCHEME.match(text)
     if match is None or Path(text).exists():
@@ -80,7 +90,36 @@ def load(source: Any, *, lenient: bool = False) -> Schema:
         )
     module, _, name = SCHEMES[scheme].partition(":")
     read: Callable[..., Schema] = getattr(importlib.import_module(module), name)
-    return read(text[len(scheme) + 1 :] if scheme in ("file", "git", "avro") else text, lenient=lenient)
+    return read(text[len(scheme) + 1 :] if scheme in _PATHS else text, lenient=lenient)
+
+
+def expand(source: Any) -> list[Any]:
+    """What a source names, one by one and oldest first, each for :func:`load`: itself for most sources, every version
+    for a folder of schema files (in the natural order of their names), ``git:REF:path@*``, ``git:REF:folder`` and a
+    table's URI with ``@*``.
+
+    Raises ``SourceNotFound`` where nothing is there.
+
+    Examples
+    --------
+    >>> expand("orders.avsc")
+    ['orders.avsc']
+    """
+    if not isinstance(source, str | Path):
+        return [source]
+    text = str(source).strip()
+    folder = Path(text.removeprefix("file:"))
+    if text and text[:1] not in _JSON and folder.is_dir():
+        from lakeevolve.sources.folder import files_of
+
+        return list(files_of(folder))
+    if text.startswith("git:"):
+        from lakeevolve.sources.git import expand as expand_git
+
+        return list(expand_git(text.removeprefix("git:")))
+    if text.endswith(_ALL) and text.startswith(("iceberg:", "delta:")):
+        return list(importlib.import_module("lakeevolve.tables").schemas_of(text.removesuffix(_ALL)))
+    return [source]
 
 
 def _read_file(path: str, *, lenient: bool = False) -> Schema:
@@ -91,11 +130,37 @@ def _read_file(path: str, *, lenient: bool = False) -> Schema:
         raise SourceNotFound("there is no such file", where=path, hint="check the path") from _cause(error)
     except UnicodeDecodeError as error:
         raise SourceError("the file is not UTF-8 text", where=path, hint="a schema file is Avro JSON") from error
+    except IsADirectoryError as error:
+        raise SourceError(
+            "this is a folder, where one schema is wanted", where=path, hint="check takes a folder of versions"
+        ) from error
     except OSError as error:
         raise SourceError(f"the file cannot be read: {error.strerror}", where=path) from _cause(error)
     if not text.strip():
         raise SourceError("the file is empty", where=path, hint="a schema file is Avro JSON")
-    return parse(text, source_name=path, lenient=lenient)
+    if text.lstrip().startswith("{") and '"format_version"' in text:
+        described = _described(text)
+        if described is not None:
+            return parse(described, source_name=path, lenient=lenient)
+    return parse_with(text, path, lambda name: _sibling(file.with_name(name)), lenient=lenient)
+
+
+def _sibling(file: Path) -> str | None:
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _described(text: str) -> Any:
+    """The schema of a saved description; None for whatever is none."""
+    import json
+
+    try:
+        record = json.loads(text)
+    except ValueError:
+        return None
+    return record["schema"] if {"format_version", "uri", "format", "schema", "versions"} <= record.keys() else None
 
 
 def _cause(error: OSError) -> BaseException:

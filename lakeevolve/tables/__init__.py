@@ -57,3 +57,8 @@ def open_table(uri: str, /, **options: Any) -> Table:
 def schema_of(uri: str, *, lenient: bool = False) -> Schema:
     """The Avro schema of the table at a URI, as a source of schemas; *lenient* changes nothing."""
     return open_table(uri).schema
+
+
+def schemas_of(uri: str) -> list[Schema]:
+    """The Avro schema of every version of the table at a URI, oldest first."""
+    return [version.schema for version in open_table(uri).history()]

@@ -1,0 +1,131 @@
+"""Schemas of several files: a type that a file uses and does not define is looked for in the file of its name.
+
+``shop.Address`` is found in ``shop.Address.avsc`` or ``Address.avsc`` beside the file that uses it, if the definition
+there has exactly that full name; the same holds for what that file uses.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from lakeevolve.avro.parse import parse
+from lakeevolve.avro.parse.names import declared, defines, qualify
+from lakeevolve.errors import SchemaError
+from lakeevolve.model.schema import Schema
+from lakeevolve.model.types import PRIMITIVES
+
+#: File name -> its text, or None where there is no such file.
+Sibling = Callable[[str], str | None]
+
+_UNKNOWN = "unknown type "
+_NO_REFERENCE = frozenset({*PRIMITIVES, "record", "error", "enum", "fixed", "array", "map"})
+
+
+def parse_with(text: str | bytes, name: str, sibling: Sibling, *, lenient: bool = False) -> Schema:
+    """Parse a schema's text; what it lacks is taken from the files beside it."""
+    try:
+        found = parse(text, source_name=name, lenient=lenient)
+    except SchemaError as error:
+        whole = _completed(text, sibling) if _UNKNOWN in error.what else None
+        if whole is None:
+            raise
+        return _parse_whole(whole, name, lenient)
+    if lenient and any(_UNKNOWN in warning for warning in found.warnings):
+        whole = _completed(text, sibling)
+        return found if whole is None else _parse_whole(whole, name, lenient)
+    return found
+
+
+def _parse_whole(whole: tuple[str, int], name: str, lenient: bool) -> Schema:
+    text, count = whole
+    try:
+        made = parse(text, source_name=name, lenient=lenient)
+    except SchemaError as error:
+        # The file itself stands last in the list.
+        own = f"$[{count}]"
+        where = None if error.where is None else error.where.replace(own, "$", 1)
+        raise SchemaError(error.what, where=where, hint=error.hint) from error
+    # What was added stands before the file's own text, on its first line.
+    own_lines = {path: line for path, line in made.lines.items() if line > 1 or not path}
+    return replace(made, lines=own_lines if "\n" in text else {})
+
+
+def _completed(text: str | bytes, sibling: Sibling) -> tuple[str, int] | None:
+    """A list of the types that the text lacks, on one line, and the text itself as its last element; and their number.
+
+    None where something is found nowhere: the parser says what.
+    """
+    whole = text.decode("utf-8-sig") if isinstance(text, bytes) else text.removeprefix("\ufeff")
+    main = json.loads(whole)
+    if not defines(main):
+        return None
+    added: dict[str, Any] = {}
+    own = set(_definitions(main, ""))
+
+    def add(node: Any, above: tuple[str, ...]) -> bool:
+        for name in dict.fromkeys(_lacking(node, "", {*own, *added, *_definitions(node, "")})):
+            if name in added:
+                continue
+            if name in above:
+                return False
+            found = _find(name, sibling)
+            if found is None or not add(found, (*above, name)):
+                return False
+            added[name] = found
+        return True
+
+    if not add(main, (declared(main),)) or not added:
+        return None
+    before = ", ".join(json.dumps(node, ensure_ascii=False) for node in added.values())
+    return f"[{before}, {whole.strip()}]", len(added)
+
+
+def _find(name: str, sibling: Sibling) -> Any:
+    for file in dict.fromkeys((f"{name}.avsc", f"{name.rpartition('.')[2]}.avsc")):
+        text = sibling(file)
+        if text is None:
+            continue
+        try:
+            node = json.loads(text)
+        except ValueError:
+            continue
+        if defines(node) and declared(node) == name:
+            return node
+    return None
+
+
+def _definitions(node: Any, namespace: str) -> Iterator[str]:
+    """The full names of all named types that are defined in a JSON value."""
+    for item, inner, _ in _walk(node, namespace):
+        if defines(item):
+            yield declared(item, inner)
+
+
+def _lacking(node: Any, namespace: str, known: set[str]) -> Iterator[str]:
+    """The full names that a JSON value uses and that are not known."""
+    for item, inner, is_type in _walk(node, namespace):
+        if is_type and isinstance(item, str) and item not in _NO_REFERENCE:
+            full = qualify(item, inner)
+            if full not in known and item not in known:
+                yield full
+
+
+def _walk(node: Any, namespace: str) -> Iterator[tuple[Any, str, bool]]:
+    """Every JSON value that stands for a type, with the namespace that is in force there, in document order."""
+    yield node, namespace, True
+    if isinstance(node, list):
+        for each in node:
+            yield from _walk(each, namespace)
+    elif isinstance(node, dict):
+        inner = declared(node, namespace).rpartition(".")[0] if defines(node) else namespace
+        if defines(node):
+            for field in node.get("fields") or ():
+                if isinstance(field, dict) and "type" in field:
+                    yield from _walk(field["type"], inner)
+        else:
+            for key in ("type", "items", "values"):
+                if key in node:
+                    yield from _walk(node[key], inner)
