@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from lakeevolve.errors import CommitConflict, TableError, TableNotFound, UnsupportedTable
@@ -57,6 +59,7 @@ class Table:
 
     def __init__(self, address: Address) -> None:
         self.address = address
+        self._uri = address.uri
         self._lock = threading.Lock()
         self._read()
 
@@ -65,7 +68,7 @@ class Table:
 
     @property
     def uri(self) -> str:
-        return self.address.uri
+        return self._uri
 
     # Reading --------------------------------------------------------------------------------------------------------
 
@@ -112,7 +115,8 @@ class Table:
         return self._listed[key]
 
     def _list(self, view: View, snapshot: Snapshot) -> tuple[DataFile, ...]:
-        found = [self._file(live, view, snapshot) for live in snapshot.files.values()]
+        at = cache(view.at)
+        found = [self._file(live, at(live.added), view, snapshot) for live in snapshot.files.values()]
         return tuple(sorted(found, key=lambda f: (-1 if f.added is None else f.added, f.path)))
 
     def landed(self, version: Version) -> tuple[int | None, int] | None:
@@ -177,10 +181,9 @@ class Table:
             )
         return read_snapshot(self._fs, position, self.uri)
 
-    def _file(self, live: Live, view: View, snapshot: Snapshot) -> DataFile:
+    def _file(self, live: Live, version: Version | None, view: View, snapshot: Snapshot) -> DataFile:
         add = live.add
         path = relative(add.path, self.uri)
-        version = view.at(live.added)
         rows = add.rows
         number = version.number if version is not None else None
         if number is None or rows is None:

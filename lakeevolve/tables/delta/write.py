@@ -19,6 +19,7 @@ from lakeevolve.tables.delta.unfit import first_unfit
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.fs as pa_fs
+    import pyarrow.parquet as pq
 
 #: A row group is closed at whichever comes first.
 GROUP_ROWS: Final = 262_144
@@ -27,6 +28,8 @@ GROUP_BYTES: Final = 64 * 2**20
 #: delta.dataSkippingNumIndexedCols where the table does not set it.
 INDEXED_COLUMNS: Final = 32
 _LONGEST_TEXT: Final = 32
+#: So many rows tell whether the values of a column repeat.
+_SAMPLED: Final = 4096
 #: A JSON number is a double to many readers.
 _EXACT_DIGITS: Final = 15
 
@@ -69,7 +72,6 @@ def write_file(
         for.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     schema = pa.schema([arrow_field(c) for c in columns])
     statistics = Statistics(columns, indexed)
@@ -84,11 +86,11 @@ def write_file(
             rows += made.num_rows
             full = sum(b.num_rows for b in held) >= GROUP_ROWS or sum(b.nbytes for b in held) >= GROUP_BYTES
             if full and held:
-                writer = writer or pq.ParquetWriter(path, schema, filesystem=fs)
+                writer = writer or _writer(fs, path, schema, held[0])
                 writer.write_table(pa.Table.from_batches(held, schema), row_group_size=GROUP_ROWS)
                 held = []
         if held and rows:
-            writer = writer or pq.ParquetWriter(path, schema, filesystem=fs)
+            writer = writer or _writer(fs, path, schema, held[0])
             writer.write_table(pa.Table.from_batches(held, schema), row_group_size=GROUP_ROWS)
     finally:
         if writer is not None:
@@ -96,6 +98,38 @@ def write_file(
     if writer is None:
         return None
     return Written(rows, fs.get_file_info(path).size, statistics.to_json())
+
+
+def _writer(fs: pa_fs.FileSystem, path: str, schema: pa.Schema, first: pa.RecordBatch) -> pq.ParquetWriter:
+    """A writer that makes dictionaries for columns whose values repeat: for others they are built and thrown away,
+    which takes longer than all the rest."""
+    import pyarrow.parquet as pq
+
+    sample = first.slice(0, _SAMPLED)
+    repeating = [
+        name for field, array in zip(schema, sample.columns, strict=True) for name in _repeating(field.name, array)
+    ]
+    return pq.ParquetWriter(path, schema, filesystem=fs, use_dictionary=repeating)
+
+
+def _repeating(name: str, array: pa.Array) -> Iterator[str]:
+    """The leaves, as Parquet calls them, of which a sample repeats its values."""
+    import pyarrow as pa
+
+    from lakeevolve.avro.arrow import nested
+
+    type_ = array.type
+    if pa.types.is_struct(type_):
+        for field, child in zip(type_, nested.fields(array), strict=True):
+            yield from _repeating(f"{name}.{field.name}", child)
+    elif pa.types.is_map(type_):
+        keys, values = nested.fields(nested.lists(array)[1])
+        yield from _repeating(f"{name}.key_value.key", keys)
+        yield from _repeating(f"{name}.key_value.value", values)
+    elif pa.types.is_list(type_):
+        yield from _repeating(f"{name}.list.element", nested.lists(array)[1])
+    elif not pa.types.is_null(type_) and len(array.slice(0, _SAMPLED).unique()) <= len(array) // 2 + 1:
+        yield name
 
 
 def _unfit(where: str, error: TableError, row: int) -> TableError:

@@ -144,7 +144,7 @@ def entry(version: Version) -> MarkerEntry:
         schema=version.schema.to_json(),
         digest=version.digest,
         plan=version.plan,
-        origin={"commit": version.commit, "schema_id": version.schema_id},
+        origin={},
         fills=version.fills,
         renames=version.renames,
         routes=version.routes,

@@ -122,7 +122,13 @@ def test_a_missing_data_file_is_named() -> None:
     with pytest.raises(TableError, match=r"missing.*parquet"):
         list(
             table.raw(
-                delta.Table._file(table, next(iter(table._snapshot.files.values())), table._view(None), table._snapshot)
+                delta.Table._file(
+                    table,
+                    next(iter(table._snapshot.files.values())),
+                    table._view(None).newest,
+                    table._view(None),
+                    table._snapshot,
+                )
             )
         )
 
