@@ -27,6 +27,7 @@ class Consumer:
     name: str
     resolution: Resolution | None
     names: tuple[str, ...] = ()
+    direction: str = "backward"
 
     @property
     def checks_values(self) -> bool:
@@ -56,9 +57,8 @@ class Consumer:
 
     def verdict(self, broken: Collection[str]) -> dict[str, Any]:
         """The consumer as evidence holds it."""
-        if self.resolution is None:
-            return {"name": self.name, "verdict": "not-replayed"}
-        return {"name": self.name, "verdict": "cannot-read" if self.name in broken else "reads"}
+        verdict = "not-replayed" if self.resolution is None else "cannot-read" if self.name in broken else "reads"
+        return {"name": self.name, "direction": self.direction, "verdict": verdict}
 
 
 def prepare(contracts: Iterable[Any], schema: Schema) -> tuple[Consumer, ...]:
@@ -76,7 +76,9 @@ def prepare(contracts: Iterable[Any], schema: Schema) -> tuple[Consumer, ...]:
 def of_versions(versions: Iterable[Version], schema: Schema) -> tuple[Consumer, ...]:
     """The readers of older versions as consumers of rows of *schema*: the forward direction."""
     names = tuple(arrow_schema(schema, strict=False).names)
-    return tuple(Consumer(f"version {version.number}", resolve(schema, version.schema), names) for version in versions)
+    return tuple(
+        Consumer(f"version {version.number}", resolve(schema, version.schema), names, "forward") for version in versions
+    )
 
 
 def refused(found: Sequence[Consumer]) -> list[Mismatch]:

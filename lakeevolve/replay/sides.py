@@ -20,6 +20,7 @@ from lakeevolve.replay.consumers import Consumer
 from lakeevolve.replay.digests import Sum
 from lakeevolve.replay.fold import Folds
 from lakeevolve.replay.multiset import Rows
+from lakeevolve.replay.oracle import Oracle
 from lakeevolve.replay.predicates import Filter
 from lakeevolve.tables.base import DataFile, Predicate
 
@@ -70,6 +71,8 @@ class Job:
         Leaves for which a value is still to be found.
     consumers:
         Whose reader schemas every row has to resolve to.
+    oracle:
+        Who is asked for a second opinion on some rows.
     anew:
         The files that are being written anew.
     store:
@@ -88,6 +91,7 @@ class Job:
     asked: tuple[Filter, ...] = ()
     wanted: Mapping[str, AvroType] = field(default_factory=dict)
     consumers: tuple[Consumer, ...] = ()
+    oracle: Oracle | None = None
     anew: frozenset[str] = frozenset()
     store: counts.Store | None = None
 
@@ -126,7 +130,10 @@ def expected_rows(job: Job, file: DataFile) -> Iterator[Rows]:
         fold = job.folds(file.version)
         offset = 0
         for batch in job.raw(file):
-            yield complete(canonical.normalise(fold(batch, offset)), job.columns)
+            made = fold(batch, offset)
+            if job.oracle is not None:
+                job.oracle.look(file, batch, made, offset)
+            yield complete(canonical.normalise(made), job.columns)
             offset += batch.num_rows
 
     offset = 0

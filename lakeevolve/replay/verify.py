@@ -21,7 +21,9 @@ from lakeevolve.replay.evidence import Evidence, FileEvidence, installed
 from lakeevolve.replay.faults import ReaderFault
 from lakeevolve.replay.filehash import FileHash
 from lakeevolve.replay.fold import Folds
+from lakeevolve.replay.forward import protected
 from lakeevolve.replay.judging import check_multiset
+from lakeevolve.replay.oracle import Oracle
 from lakeevolve.replay.preconditions import check_preconditions
 from lakeevolve.replay.readers import Reader, open_reader
 from lakeevolve.replay.result import OWN_READER, ReplayResult, make_evidence, named
@@ -36,7 +38,7 @@ from lakeevolve.replay.sides import (
 )
 from lakeevolve.replay.since import Changed, as_mismatch, changed_since, meant
 from lakeevolve.tables.assumed import assumptions, by_precondition
-from lakeevolve.tables.base import DataFile, Predicate, Table
+from lakeevolve.tables.base import DataFile, Predicate, Table, Version
 from lakeevolve.tables.drift import drift
 
 Progress = Callable[[int, int], None]
@@ -62,6 +64,8 @@ def verify(
     engine: Engine | None = None,
     *,
     since: int | None = None,
+    mode: str | None = None,
+    oracle: bool = True,
     progress: Progress | None = None,
     evidence: Sequence[Evidence] = (),
 ) -> ReplayResult:
@@ -94,6 +98,11 @@ def verify(
         Who runs the files; by default threads.
     since:
         The number of a version; by default that of the table's first.
+    mode:
+        A compatibility mode: readers of the versions that its forward direction promises anything have to be able to
+        read every row.
+    oracle:
+        Ask fastavro about some rows of each file, too.
     progress:
         Called with the number of files done and of files in all.
     evidence:
@@ -108,7 +117,9 @@ def verify(
     Raises
     ------
     ConfigError
-        For a reader that is unknown or not installed.
+        For a reader that is unknown or not installed, and evidence of another table.
+    SourceError
+        For evidence that was changed after it was written.
     CatalogUnavailable, UnsupportedTable
         Where the table cannot be judged at all. A damaged file is a mismatch that names it.
 
@@ -125,8 +136,8 @@ def verify(
     chosen = _sampled(files, sample)
     run = _Run(table, folds, hint, chosen, len(chosen) == len(files), engine or LocalEngine(), progress, others)
     run.against(hint)
-    run.own_reader(columns, contracts, since)
     run.taken_for(hint)
+    run.own_reader(columns, contracts, since, protected(mode, folds.versions), oracle)
     run.second_readers()
     if full:
         run.rewrites(evidence)
@@ -171,6 +182,7 @@ class _Run:
     full: list[dict[str, Any]] = field(default_factory=list)
     consumers: tuple[consumers.Consumer, ...] = ()
     changes: tuple[Changed, ...] = ()
+    oracle: Oracle | None = None
 
     def __post_init__(self) -> None:
         name = OWN_READER[self.table.format][0]
@@ -207,7 +219,6 @@ class _Run:
                     found.append(Mismatch(None, None, name, "", "", kind, "table", "type"))
         self.note(found)
 
-    # --- the table's own reader
     def taken_for(self, wanted: Schema | None) -> None:
         """What the rows of a table without a marker have to confirm of the schema that it is taken for."""
         newest = self.folds.newest
@@ -219,18 +230,33 @@ class _Run:
                 [Mismatch(broken.file, broken.row, broken.path, "", "", broken.told, RAW_READER, "value")], broken.rows
             )
 
+    # --- the table's own reader
 
-    def own_reader(self, columns: Literal["changed", "all"], contracts: Sequence[Any], since: int | None) -> None:
+    def own_reader(
+        self,
+        columns: Literal["changed", "all"],
+        contracts: Sequence[Any],
+        since: int | None,
+        forward: Sequence[Version],
+        oracle: bool,
+    ) -> None:
         wanted = self._wanted(columns, since)
         samples = self._peek(wanted)
         missing = {path: wanted[path] for path in samples.missing}
         early = predicates.filters(samples.predicates(), samples.anchors or ())
-        self.consumers = consumers.prepare(contracts, self.folds.newest.schema)
+        newest = self.folds.newest.schema
+        self.consumers = (*consumers.of_versions(forward, newest), *consumers.prepare(contracts, newest))
         self.note(consumers.refused(self.consumers))
         self.job = replace(self.job, asked=early, wanted=missing, consumers=self.consumers)
         at_once = self.whole and not self.table.ordered
         self.job = replace(self.job, sums=not self.table.ordered or bool(self.others))
+        if oracle:
+            self.oracle = Oracle.over(self.folds, self.files, forward)
+            self.job = replace(self.job, oracle=self.oracle)
         self._files(compare=not at_once)
+        self.job = replace(self.job, oracle=None)
+        if self.oracle is not None:
+            self.note(sorted(self.oracle.mismatches, key=lambda m: (m.file or "", m.row or 0)))
         readable = all(one.readable for one in self.checked)
         if at_once:
             if readable:
@@ -452,7 +478,12 @@ class _Run:
                 readers=self.verdicts,
                 predicates=self.asked,
                 consumers=[consumer.verdict(broken) for consumer in self.consumers],
-                oracle={"sampled": not self.whole, "rewrites": self.full, "notes": list(self.notes)},
+                oracle={
+                    "sampled": not self.whole,
+                    "rewrites": self.full,
+                    "notes": list(self.notes),
+                    "fastavro": None if self.oracle is None else self.oracle.to_json(),
+                },
             ),
             self.mismatched,
             tuple(self.notes),

@@ -37,8 +37,8 @@ def test_a_consumer_that_can_read_every_row_is_recorded(table: Any, make: Any) -
     result = verify(table, contracts=[Contract("billing", make.schema(ID)), Contract("later", None)])
     assert result.ok
     assert result.evidence.to_json()["consumers"] == [
-        {"name": "billing", "verdict": "reads"},
-        {"name": "later", "verdict": "not-replayed"},
+        {"name": "billing", "direction": "backward", "verdict": "reads"},
+        {"name": "later", "direction": "backward", "verdict": "not-replayed"},
     ]
 
 
@@ -70,4 +70,4 @@ def test_rows_are_proved_in_the_forward_direction(table: Any, make: Any) -> None
     assert prove_staged(table, staged, evolution, versions, protects=table.versions).ok
     result = prove_staged(table, staged, evolution, versions, protects=[strict])
     assert [(m.file, m.row, m.path, m.reader) for m in result.mismatches] == [("two", 1, "note", "version 1")]
-    assert result.evidence.consumers == [{"name": "version 1", "verdict": "cannot-read"}]
+    assert result.evidence.consumers == [{"name": "version 1", "direction": "forward", "verdict": "cannot-read"}]
