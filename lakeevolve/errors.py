@@ -27,8 +27,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeVar
+
+#: Exit codes from the one that counts most: of several results, a command exits with the first of these that occurs.
+#: Interrupted; stopped part-way; data that reads wrong; could not run; stale; findings; changes; done.
+PRECEDENCE: Final = (130, 6, 5, 2, 4, 1, 3, 0)
 
 _Text = TypeVar("_Text", str, str | None)
 
@@ -49,6 +53,15 @@ def _lines(what: str, where: str | None, hint: str | None) -> tuple[str, ...]:
     if hint is not None:
         found.append(f"next: {hint}")
     return tuple(" ".join(line.split()) for line in found)
+
+
+def worst(codes: Iterable[int]) -> int:
+    """The exit code of several results together; 0 for none.
+
+    >>> worst([0, 1, 5, 2])
+    5
+    """
+    return min(codes, key=PRECEDENCE.index, default=0)
 
 
 class LakeEvolveError(Exception):

@@ -8,7 +8,8 @@ import typer
 
 from lakeevolve.cli.console import progress_bars
 from lakeevolve.cli.emit import emit
-from lakeevolve.cli.options import FindingsFormat, FindingsOutput, PlanArgument, TableOption, open_with
+from lakeevolve.cli.options import FindingsFormat, FindingsOutput, TableOption, open_with
+from lakeevolve.cli.project import ConfigOption, SubjectOption
 from lakeevolve.cli.signals import stoppable
 
 PERMITS = ("rewrite", "backfill", "drop", "protocol-upgrade")
@@ -22,7 +23,10 @@ def _permits(values: list[str] | None) -> list[str] | None:
 
 
 def apply(
-    plan: PlanArgument,
+    plan: Annotated[
+        str | None,
+        typer.Argument(help="A plan file; none: the whole project is planned and applied.", metavar="[PLAN]"),
+    ] = None,
     allow: Annotated[
         list[str] | None,
         typer.Option(
@@ -34,16 +38,46 @@ def apply(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an apply that stopped part-way.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, write nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Of a project: apply without being asked.")] = False,
+    approved: Annotated[
+        bool, typer.Option("--approved", help="Of a project: apply the plans that an approval covers, and no other.")
+    ] = False,
+    approvals: Annotated[
+        str | None,
+        typer.Option(
+            "--approvals",
+            help="The folder of approvals; by default approvals, beside lakeevolve.yaml.",
+            metavar="FOLDER",
+        ),
+    ] = None,
+    subject: SubjectOption = None,
+    config: ConfigOption = None,
     option: TableOption = None,
     format: FindingsFormat = "text",
     output: FindingsOutput = None,
 ) -> int:
     """Run a saved plan: proof, one commit, replay."""
     from lakeevolve.applying.apply import apply as run
+    from lakeevolve.cli.project import apply_all, no_project_options, only_project_options
     from lakeevolve.errors import ReplayMismatch
     from lakeevolve.planning.plan import load_plan
     from lakeevolve.report.outcome import of_application
 
+    if plan is None:
+        only_project_options(option=option)
+        return apply_all(
+            config,
+            subject,
+            allow or (),
+            yes=yes,
+            approved=approved or approvals is not None,
+            approvals=approvals,
+            resume=resume,
+            dry_run=dry_run,
+            format=format,
+            output=output,
+        )
+    no_project_options(subject)
     saved = load_plan(plan)
     live = open_with(saved.table["uri"], option)
     with stoppable(), progress_bars() as progress:

@@ -16,28 +16,51 @@ from lakeevolve.cli.options import (
     RenameOption,
     pairs,
 )
+from lakeevolve.cli.project import ConfigOption, SubjectOption
 
 
 def check(
     schemas: Annotated[
-        list[str], typer.Argument(help="OLD... NEW, oldest first; the last is the candidate.", metavar="OLD... NEW")
-    ],
+        list[str] | None,
+        typer.Argument(
+            help="OLD... NEW, oldest first; the last is the candidate. None: every subject of the project.",
+            metavar="[OLD... NEW]",
+        ),
+    ] = None,
     mode: ModeOption = "BACKWARD",
     rename: RenameOption = None,
     not_rename: NotRenameOption = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            help="Of the project: hold each source against what it was at this git revision, not against tables.",
+            metavar="REF",
+        ),
+    ] = None,
+    subject: SubjectOption = None,
+    config: ConfigOption = None,
     fail_on: FailOnOption = None,
     format: FindingsFormat = "text",
     output: FindingsOutput = None,
 ) -> int:
-    """Judge a candidate schema against the versions before it (oldest first, the last is the candidate)."""
+    """Judge a candidate schema against the versions before it, or the whole project where none is named."""
+    from lakeevolve.cli.project import check_all, no_project_options, only_project_options
+
+    if not schemas:
+        only_project_options(rename=rename, not_rename=not_rename, mode=mode != "BACKWARD")
+        return check_all(config, subject, against, fail_on, format, output)
+    no_project_options(subject)
+    if against is not None:
+        raise typer.BadParameter("name the schema at the revision: git:REF:path", param_hint="--against")
     from lakeevolve import sources
     from lakeevolve.cli.exits import failing
     from lakeevolve.model.declared import check_renames
     from lakeevolve.report.outcome import of_check
     from lakeevolve.rules.modes import check as judge
 
-    *history, candidate = schemas
     renames, not_renames = pairs(rename, "--rename"), pairs(not_rename, "--not-rename")
+    *history, candidate = [each for source in schemas for each in sources.expand(source)]
     versions = [sources.load(version, lenient=True) for version in history]
     wanted = sources.load(candidate)
     check_renames(renames, wanted, versions, strict=True)

@@ -21,6 +21,7 @@ from lakeevolve.cli.options import (
     pairs,
     routes_of,
 )
+from lakeevolve.cli.project import ConfigOption, SubjectOption
 
 if TYPE_CHECKING:
     from lakeevolve.model.schema import Schema
@@ -65,11 +66,19 @@ def plan(
         ),
     ] = None,
     out: Annotated[
-        str | None, typer.Option("--out", "-o", help="Save the plan here, for apply.", metavar="FILE")
+        str | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="Save the plan here, for apply; of a project, each in this folder.",
+            metavar="FILE|FOLDER",
+        ),
     ] = None,
     detailed_exitcode: Annotated[
         bool, typer.Option("--detailed-exitcode", help="Exit 3 when the plan is clean and holds changes.")
     ] = False,
+    subject: SubjectOption = None,
+    config: ConfigOption = None,
     fail_on: FailOnOption = None,
     option: TableOption = None,
     format: FindingsFormat = "text",
@@ -77,6 +86,7 @@ def plan(
 ) -> int:
     """Plan how a table gets to a target schema. Touches nothing."""
     from lakeevolve import sources
+    from lakeevolve.cli.project import no_project_options, only_project_options, plan_all
     from lakeevolve.planning.make import plan as make
 
     if rebase is not None:
@@ -84,8 +94,13 @@ def plan(
         if any(each is not None for each in (table, target)) or any(given) or mode != "BACKWARD":
             raise typer.BadParameter("a plan brings all of this along; leave it out", param_hint="--rebase")
         return _rebased(rebase, out, detailed_exitcode, fail_on, option, format, output)
+    if table is None and target is None:
+        of_file = {"old_rows": old_rows, "route": route, "rename": rename, "not_rename": not_rename, "option": option}
+        only_project_options(**of_file, mode=mode != "BACKWARD")
+        return plan_all(config, subject, out, detailed_exitcode, fail_on, format, output)
     if table is None or target is None:
-        raise typer.BadParameter("give TABLE and TARGET, or --rebase PLAN")
+        raise typer.BadParameter("give TABLE and TARGET, --rebase PLAN, or nothing for the whole project")
+    no_project_options(subject)
     renames = pairs(rename, "--rename")
     wanted_rows, wanted_routes = old_rows_of(old_rows), routes_of(route)
     not_renames = pairs(not_rename, "--not-rename")

@@ -1,15 +1,21 @@
-"""What commands have to do with ``lakeevolve.yaml``."""
+"""What commands have to do with ``lakeevolve.yaml``: its state, and the whole project where no table is named."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lakeevolve.cli.console import note, progress_bars, write
+from lakeevolve.cli.emit import emit
+
 if TYPE_CHECKING:
     from lakeevolve.config.project import Project
+    from lakeevolve.planning.project import Parts
 
 ConfigOption = Annotated[
     str | None,
@@ -17,6 +23,12 @@ ConfigOption = Annotated[
         "--config",
         help="The project's file; by default the nearest lakeevolve.yaml, from the working directory upwards.",
         metavar="FILE",
+    ),
+]
+SubjectOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--subject", "-s", help="Of the project, only the subjects of this name or pattern. Repeatable.", metavar="NAME"
     ),
 ]
 
@@ -34,3 +46,176 @@ def in_project(config: str | None) -> Iterator[Project | None]:
     project = load_project(config)
     with using(project):
         yield project
+
+
+@contextmanager
+def the_project(config: str | None) -> Iterator[Project]:
+    """Read the project's file, the nearest one where none is named, and keep the state where it says."""
+    from lakeevolve.config.load import load_project
+    from lakeevolve.config.state import using
+
+    project = load_project(config)
+    with using(project):
+        yield project
+
+
+def no_project_options(subject: Sequence[str] | None) -> None:
+    """Refuse ``-s`` beside a named table or schema."""
+    if subject:
+        raise typer.BadParameter("subjects are chosen of a whole project; leave out the arguments", param_hint="-s")
+
+
+def only_project_options(**given: Any) -> None:
+    """Refuse options that the project's file has to say, where the whole project is asked for."""
+    for name, value in given.items():
+        if value:
+            option = "--" + name.replace("_", "-")
+            raise typer.BadParameter("for a whole project, lakeevolve.yaml says it", param_hint=option)
+
+
+def check_all(
+    config: str | None,
+    subject: Sequence[str] | None,
+    against: str | None,
+    fail_on: str | None,
+    format: str,
+    output: Sequence[str] | None,
+) -> int:
+    from lakeevolve.planning.project import check_project
+
+    with the_project(config) as project:
+        parts = check_project(project, subject or (), against=against)
+        return _told(parts, fail_on, format, output)
+
+
+def plan_all(
+    config: str | None,
+    subject: Sequence[str] | None,
+    out: str | None,
+    detailed_exitcode: bool,
+    fail_on: str | None,
+    format: str,
+    output: Sequence[str] | None,
+) -> int:
+    from lakeevolve.planning.project import plan_project
+
+    with the_project(config) as project:
+        parts = plan_project(project, subject or ())
+        code = _told(parts, fail_on, format, output, detailed=detailed_exitcode)
+        if out is not None:
+            for file in _saved(parts, out):
+                note(f"saved to {file}")
+        return code
+
+
+def _saved(parts: Parts, folder: str) -> Iterator[str]:
+    """Save each plan that holds changes, under the names of its subject and table."""
+    from pathlib import Path
+
+    from lakeevolve.errors import ConfigError
+
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"the folder for the plans cannot be made: {error.strerror}", where=folder, hint="choose a writable path"
+        ) from error
+    for part in parts.parts:
+        if part.value is not None and not part.value.empty:
+            yield str(part.value.save(Path(folder) / f"{plan_name(part.subject, part.table or '')}.json"))
+
+
+def plan_name(subject: str, table: str) -> str:
+    """The name of a file for the plan of a table.
+
+    >>> plan_name("orders", "delta:s3://lake/shop/orders")
+    'orders.delta-s3-lake-shop-orders'
+    """
+    from lakeevolve.redaction import public_uri
+
+    return ".".join(re.sub(r"[^\w-]+", "-", text).strip("-") for text in (subject, public_uri(table)))
+
+
+def verify_all(
+    config: str | None,
+    subject: Sequence[str] | None,
+    full: bool,
+    columns: str,
+    sample: int | None,
+    readers: Sequence[str],
+    format: str,
+    output: Sequence[str] | None,
+) -> int:
+    from lakeevolve.applying.project import verify_project
+
+    with the_project(config) as project, progress_bars() as progress:
+        parts = verify_project(
+            project,
+            subject or (),
+            full=full,
+            columns=columns,
+            sample=sample,
+            readers=readers,
+            watch=_watching(progress),
+        )
+    return _told(parts, None, format, output)
+
+
+def apply_all(
+    config: str | None,
+    subject: Sequence[str] | None,
+    allow: Sequence[str],
+    *,
+    yes: bool,
+    approved: bool,
+    approvals: str | None,
+    resume: bool,
+    dry_run: bool,
+    format: str,
+    output: Sequence[str] | None,
+) -> int:
+    """Plan every table of the project and apply the plans, once someone said yes or approved them."""
+    from lakeevolve.applying.project import apply_project
+    from lakeevolve.cli.signals import stoppable
+    from lakeevolve.config.approvals import load_approvals
+    from lakeevolve.planning.project import plan_project
+
+    asked = sys.stdin.isatty() and sys.stderr.isatty()
+    if not (yes or approved or dry_run or asked):
+        raise typer.BadParameter("without a terminal, nobody can be asked: give --yes or --approved")
+    with the_project(config) as project:
+        words = load_approvals(approvals or project.root / "approvals") if approved else None
+        planned = plan_project(project, subject or ())
+        if not (yes or approved or dry_run) and not _agreed(planned):
+            note("nothing was applied")
+            return 0
+        with stoppable(), progress_bars() as progress:
+            parts = apply_project(
+                planned, frozenset(allow), approvals=words, dry_run=dry_run, resume=resume, watch=_watching(progress)
+            )
+        return _told(parts, None, format, output)
+
+
+def _agreed(planned: Parts) -> bool:
+    from lakeevolve.report.project import of_project
+
+    write(of_project(planned, planned.project.entry.policy.fail_on).text())
+    changed = sum(part.value is not None and not part.value.empty for part in planned.parts)
+    return changed > 0 and typer.confirm(f"apply {changed} of these plans?", err=True)
+
+
+def _watching(progress: Callable[[str, int, int], None]) -> Callable[[str], Callable[[Any, int, int], None]]:
+    def watch(name: str) -> Callable[[Any, int, int], None]:
+        return lambda phase, done, of: progress(f"{phase} {name}", done, of)
+
+    return watch
+
+
+def _told(
+    parts: Parts, fail_on: str | None, format: str, output: Sequence[str] | None, *, detailed: bool = False
+) -> int:
+    from lakeevolve.report.project import code_of_all, of_project
+
+    lowest = fail_on or parts.project.entry.policy.fail_on
+    emit(of_project(parts, lowest, detailed=detailed), format, output)
+    return code_of_all(parts, lowest, detailed=detailed)

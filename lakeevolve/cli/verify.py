@@ -12,16 +12,21 @@ from lakeevolve.cli.emit import emit
 from lakeevolve.cli.options import (
     FindingsFormat,
     FindingsOutput,
-    TableArgument,
     TableOption,
     choice,
     count_of,
     open_with,
 )
+from lakeevolve.cli.project import ConfigOption, SubjectOption
 
 
 def verify(
-    table: TableArgument,
+    table: Annotated[
+        str | None,
+        typer.Argument(
+            help="iceberg:CATALOG/ns.table or delta:PATH; none: every table of the project", metavar="[TABLE]"
+        ),
+    ] = None,
     against: Annotated[
         str | None,
         typer.Option(
@@ -56,12 +61,15 @@ def verify(
     show_values: Annotated[
         bool, typer.Option("--show-values", help="Show the values of mismatches; on a terminal only.")
     ] = False,
+    subject: SubjectOption = None,
+    config: ConfigOption = None,
     option: TableOption = None,
     format: FindingsFormat = "text",
     output: FindingsOutput = None,
 ) -> int:
     """Replay a table: compare every value with what Avro resolution says."""
     from lakeevolve.applying.proofs import proofs_of
+    from lakeevolve.cli.project import no_project_options, only_project_options, verify_all
     from lakeevolve.errors import ReplayMismatch
     from lakeevolve.replay.verify import verify as replay
     from lakeevolve.report.outcome import of_verify
@@ -70,6 +78,10 @@ def verify(
         raise typer.BadParameter("values are shown on a terminal only", param_hint="--show-values")
     files = count_of(sample, "--sample")
     asked = [*(reader or ()), *(name.strip() for name in (readers or "").split(",") if name.strip())]
+    if table is None:
+        only_project_options(against=against, option=option, show_values=show_values)
+        return verify_all(config, subject, full, columns, files, tuple(dict.fromkeys(asked)), format, output)
+    no_project_options(subject)
     live = open_with(table, option)
     filtered: Any = columns
     with progress_bars() as progress:

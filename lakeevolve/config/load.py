@@ -41,7 +41,7 @@ _VARIABLE: Final = re.compile(r"\$\{?\w+")
 #: What may stand at a place where several forms are allowed.
 _FORMS: Final = {
     "old_rows": "default, null, or paths with default or null each",
-    "not_renames": "pairs [old path, new path] or single paths",
+    "not_renames": "pairs [old path, new path]",
     "max_rewrite_bytes": "a number of bytes, or a text such as 500 GiB",
 }
 _KINDS: Final = {

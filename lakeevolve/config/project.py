@@ -41,8 +41,8 @@ class Subject:
     """Files in which consumers say what they read."""
     renames: Mapping[str, str] = field(default_factory=dict)
     """Renames that the owner approves although no alias declares them: old path to new path."""
-    not_renames: tuple[tuple[str, str] | str, ...] = ()
-    """Suspected renames that are none: [old path, new path], or a path that is no part of any."""
+    not_renames: tuple[tuple[str, str], ...] = ()
+    """Suspected renames that are none: [old path, new path]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +162,12 @@ class Project:
     def root(self) -> Path:
         """The folder of the file, which its paths are relative to."""
         return self.file.parent
+
+    @property
+    def shown(self) -> str:
+        """The file's path as it is shown: from the working directory, where it lies there."""
+        here = Path.cwd()
+        return str(self.file.relative_to(here)) if self.file.is_relative_to(here) else str(self.file)
 
     @property
     def state(self) -> str | None:

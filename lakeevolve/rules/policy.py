@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Final, Literal
@@ -44,7 +44,17 @@ OVER_LIMIT = Rule(
     "raise the limit, plan with old_rows: null where a backfill is the cost, or split the change",
 )
 
-RULES = (EXPIRED, UNUSED, OVER_LIMIT)
+OPTIONS_UNUSED = Rule(
+    "POLICY-OPTIONS-UNUSED",
+    "warning",
+    "Options of the project's file apply to nothing",
+    "The pattern matches no table of any subject, or the path is none of the schemas that it is meant for. Whoever "
+    "wrote it relies on it.",
+    'tables: {"delta:lake/ordrs": ...}, and the table is delta:lake/orders',
+    "mend the pattern or the path, or take it out",
+)
+
+RULES = (OPTIONS_UNUSED, EXPIRED, UNUSED, OVER_LIMIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +159,18 @@ def weigh(
         if severity != "off":
             weighed.append(replace(finding, severity=severity, waived=waiver is not None))
     if unused:
-        for waiver in policy.waivers:
-            if waiver.fingerprint not in used:
-                weighed += _own(UNUSED, waiver, "", "", policy)
+        weighed += unused_waivers(policy, used)
     return tuple(sorted(weighed, key=by_weight))
+
+
+def unused_waivers(policy: Policy, used: Collection[str]) -> tuple[Finding, ...]:
+    """A finding for each waiver of a policy whose fingerprint is not among those that were used."""
+    return tuple(
+        finding
+        for waiver in policy.waivers
+        if waiver.fingerprint not in used
+        for finding in _own(UNUSED, waiver, "", "", policy)
+    )
 
 
 def _own(rule: Rule, waiver: Waiver, path: str, subject: str, policy: Policy) -> Iterator[Finding]:

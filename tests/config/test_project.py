@@ -31,7 +31,7 @@ subjects:
     tables: [delta:lake/orders, "iceberg:prod/shop.orders"]
     contracts: []
     renames: {amount: total}
-    not_renames: [[note, remark], address.zip]
+    not_renames: [[note, remark]]
   customers:
     source: git:main:schemas/customers.avsc
 
@@ -68,7 +68,7 @@ def test_every_part_of_the_file_is_read() -> None:
     assert (orders.mode, orders.renames, orders.not_renames) == (
         "FULL_TRANSITIVE",
         {"amount": "total"},
-        (("note", "remark"), "address.zip"),
+        (("note", "remark"),),
     )
     assert orders.tables == ("delta:lake/orders", "iceberg:prod/shop.orders")
     assert entry.subjects["customers"].mode == "BACKWARD"
@@ -168,7 +168,7 @@ def test_sizes_are_bytes_or_have_a_unit(text: str, bytes_: int) -> None:
             "[note, remark]",
             "[note, remark, third]",
             11,
-            "subjects.orders.not_renames holds pairs [old path, new path] or single paths",
+            "subjects.orders.not_renames holds pairs [old path, new path]",
         ),
         (
             "{amount: total}",

@@ -1,0 +1,307 @@
+"""A whole project: every subject judged and planned, each for itself, so that none hides another.
+
+What is wrong with one subject or table is that part's own result. Waivers are held against the findings of all parts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Literal
+
+from lakeevolve import sources
+from lakeevolve.config.project import Project, Subject, TableOptions
+from lakeevolve.errors import ConfigError, LakeEvolveError, SourceNotFound
+from lakeevolve.model.declared import check_renames
+from lakeevolve.model.find import find_type
+from lakeevolve.model.renames import as_aliases
+from lakeevolve.model.schema import Schema
+from lakeevolve.planning.make import plan as make_plan
+from lakeevolve.planning.plan import Plan
+from lakeevolve.redaction import public_uri, without_secrets
+from lakeevolve.rules.findings import Finding
+from lakeevolve.rules.modes import Report, check
+from lakeevolve.rules.policy import OPTIONS_UNUSED, UNUSED, Policy, Waiver, unused_waivers
+from lakeevolve.tables import open_table
+from lakeevolve.tables.base import Table
+
+OpenTable = Callable[[str], Table]
+
+_NEW_FILE = re.compile(r"does not exist in|exists on disk, but not in")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one subject, or one of its tables, came to.
+
+    ``table`` is the table's URI as the project's file has it; None for a subject as a whole. ``value`` is the result,
+    or None where there is an ``error``. ``target`` is the subject's newest schema, once it is read, ``plan`` what was
+    applied.
+    """
+
+    subject: str
+    table: str | None
+    value: Any = None
+    error: LakeEvolveError | None = None
+    target: Schema | None = field(default=None, repr=False)
+    plan: Plan | None = field(default=None, repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.subject if self.table is None else f"{self.subject} · {public_uri(self.table)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of a project in the order of its file, and what is to be said of the file itself."""
+
+    project: Project
+    kind: Literal["check", "plan", "verify", "apply"]
+    parts: tuple[Part, ...]
+    findings: tuple[Finding, ...] = ()
+
+
+def policy_of(project: Project) -> Policy:
+    """The project's policy, as the rules take it."""
+    entry = project.entry.policy
+    waivers = tuple(Waiver(each.fingerprint, each.reason, each.approver, each.until) for each in entry.waivers)
+    return Policy(severity=entry.severity, fail_on=entry.fail_on, waivers=waivers)
+
+
+def attempt(subject: str, table: str | None, run: Callable[[], Any], target: Schema | None = None) -> Part:
+    """One part: what *run* returns, or what went wrong."""
+    try:
+        return Part(subject, table, run(), None, target)
+    except LakeEvolveError as error:
+        return Part(subject, table, None, error, target)
+    except Exception as error:
+        # A library's text may hold row values, so only the type of what happened is told.
+        failed = LakeEvolveError(f"an unexpected {type(error).__name__}", hint="run it alone, with --debug")
+        failed.__cause__ = without_secrets(error)
+        return Part(subject, table, None, failed, target)
+
+
+def each_table(project: Project, chosen: Sequence[str], run: Callable[[str], Any]) -> tuple[Part, ...]:
+    """A part for each table of the chosen subjects; *run* takes the table's URI."""
+    return tuple(
+        attempt(name, uri, partial(run, project.located(uri)))
+        for name, subject in project.subjects(chosen).items()
+        for uri in subject.tables
+    )
+
+
+# Check ----------------------------------------------------------------------------------------------------------------
+
+
+def check_project(
+    project: Project,
+    chosen: Sequence[str] = (),
+    *,
+    against: str | None = None,
+    open_: OpenTable = open_table,
+) -> Parts:
+    """Judge the newest schema of each subject.
+
+    Parameters
+    ----------
+    chosen:
+        Names or patterns of subjects; all without one.
+    against:
+        A git revision: what a subject's source holds there is the version before. Without it, the versions that a
+        subject's tables have had are the ones before, and a subject without tables is judged by itself.
+    open_:
+        How tables are opened.
+
+    Returns
+    -------
+    Parts
+        A :class:`~lakeevolve.rules.modes.Report` for each table, or for the subject.
+    """
+    policy = policy_of(project)
+
+    def judge(name: str, subject: Subject, target: Schema, before: Callable[[], list[Schema]]) -> Report:
+        versions = before()
+        if versions:
+            check_renames(subject.renames, target, versions)
+        report = check(
+            target,
+            versions,
+            subject.mode,
+            policy=policy,
+            subject=name,
+            renames=subject.renames,
+            not_renames=subject.not_renames,
+        )
+        return replace(report, findings=_without_unused(report.findings))
+
+    def parts() -> Iterator[Part]:
+        for name, subject, target, failed in _targets(project, chosen):
+            if target is None:
+                yield failed
+            elif against is not None or not subject.tables:
+                before = partial(_at, project, subject, against)
+                yield attempt(name, None, partial(judge, name, subject, target, before), target)
+            else:
+                for uri in subject.tables:
+                    before = partial(_had, project.located(uri), as_aliases(target, subject.renames), open_)
+                    yield attempt(name, uri, partial(judge, name, subject, target, before), target)
+
+    found = tuple(parts())
+    # Findings about routes are a plan's to make, so where there are tables only a plan knows what waives nothing.
+    complete = not chosen and not any(subject.tables for subject in project.entry.subjects.values())
+    return Parts(project, "check", found, _about_waivers(project, policy, found) if complete else ())
+
+
+def _had(uri: str, hint: Schema, open_: OpenTable) -> list[Schema]:
+    return [version.schema for version in open_(uri).history(hint=hint)]
+
+
+def _at(project: Project, subject: Subject, revision: str | None) -> list[Schema]:
+    """What the subject's source held at a revision; nothing where it was not there yet."""
+    if revision is None:
+        return []
+    if re.match(r"[A-Za-z][A-Za-z0-9+-]+:", subject.source):
+        raise ConfigError(
+            "a source that is no file has no earlier version at a revision",
+            where=public_uri(subject.source),
+            hint="leave out --against, or name the file itself as the source",
+        )
+    try:
+        return [sources.load(project.located(f"git:{revision}:{subject.source}"), lenient=True)]
+    except SourceNotFound as error:
+        if _NEW_FILE.search(error.what):
+            return []
+        raise
+
+
+def _targets(project: Project, chosen: Sequence[str]) -> Iterator[tuple[str, Subject, Schema | None, Part]]:
+    """The chosen subjects with their newest schemas; where one cannot be read, the part says why."""
+    for name, subject in project.subjects(chosen).items():
+        part = attempt(name, None, partial(sources.load, project.located(subject.source)))
+        yield name, subject, part.value, part
+
+
+# Plan -----------------------------------------------------------------------------------------------------------------
+
+
+def plan_project(project: Project, chosen: Sequence[str] = (), *, open_: OpenTable = open_table) -> Parts:
+    """Plan every table of the chosen subjects. Nothing is changed.
+
+    Parameters
+    ----------
+    chosen, open_:
+        As for :func:`check_project`.
+
+    Returns
+    -------
+    Parts
+        A :class:`~lakeevolve.planning.plan.Plan` for each table.
+    """
+    policy = policy_of(project)
+
+    def parts() -> Iterator[Part]:
+        for name, subject, target, failed in _targets(project, chosen):
+            if target is None:
+                yield failed
+                continue
+            for uri in subject.tables:
+                yield attempt(name, uri, partial(_plan, project, name, subject, uri, target, policy, open_), target)
+
+    found = tuple(parts())
+    told = () if chosen else (*_about_waivers(project, policy, found), *_about_options(project, policy, found))
+    return Parts(project, "plan", found, told)
+
+
+def _plan(
+    project: Project, name: str, subject: Subject, uri: str, target: Schema, policy: Policy, open_: OpenTable
+) -> Plan:
+    options = project.options(uri)
+    made = make_plan(
+        open_(project.located(uri)),
+        target,
+        subject.mode,
+        _old_rows(options, target),
+        policy=policy,
+        routes=options.routes,
+        renames=subject.renames,
+        not_renames=subject.not_renames,
+        limits=options.limits.to_json(),
+        pin=options.pin or "schema",
+        subject=name,
+    )
+    return _with_own_waivers(made)
+
+
+def _old_rows(options: TableOptions, target: Schema) -> str | Mapping[str, str]:
+    """What the options say of this schema's paths: a pattern may be meant for tables of several schemas."""
+    if not isinstance(options.old_rows, Mapping):
+        return options.old_rows or "default"
+    return {path: wanted for path, wanted in options.old_rows.items() if path == "*" or _has(target, path)} or "default"
+
+
+def _has(schema: Schema, path: str) -> bool:
+    try:
+        return find_type(schema.root, path) is not None
+    except ValueError:
+        return False
+
+
+def _with_own_waivers(plan: Plan) -> Plan:
+    """The plan with those of the project's waivers that it uses: others are no part of what is approved."""
+    fingerprints = {finding.fingerprint for finding in plan.findings}
+    policy = plan.inputs.policy
+    own = tuple(waiver for waiver in policy.waivers if waiver.fingerprint in fingerprints)
+    inputs = replace(plan.inputs, policy=replace(policy, waivers=own))
+    return replace(plan, inputs=inputs, findings=_without_unused(plan.findings))
+
+
+# The file itself ------------------------------------------------------------------------------------------------------
+
+
+def _without_unused(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    return tuple(finding for finding in findings if finding.rule != UNUSED.id)
+
+
+def _about_waivers(project: Project, policy: Policy, parts: Sequence[Part]) -> tuple[Finding, ...]:
+    if any(part.error is not None for part in parts):
+        # What could not be looked at may be what a waiver is for.
+        return ()
+    used = {finding.fingerprint for part in parts for finding in part.value.findings}
+    lines = {
+        waiver.fingerprint: project.line("policy", "waivers", at, "fingerprint")
+        for at, waiver in enumerate(project.entry.policy.waivers)
+    }
+    return tuple(
+        replace(finding, file=project.shown, line=lines[finding.from_ or ""])
+        for finding in unused_waivers(policy, used)
+    )
+
+
+def _about_options(project: Project, policy: Policy, parts: Sequence[Part]) -> Iterator[Finding]:
+    """Patterns that match no table, and paths under them that none of the schemas there has."""
+    severity = policy.severity.get(OPTIONS_UNUSED.id, OPTIONS_UNUSED.severity)
+    if severity == "off":
+        return
+
+    def finding(message: str, pattern: str, path: str, *place: str) -> Finding:
+        found = OPTIONS_UNUSED.finding(path, pattern, pattern, message)
+        line = project.line("tables", pattern, *place)
+        return replace(found, severity=severity, file=project.shown, line=line)
+
+    unused = project.unused_tables()
+    for pattern, options in project.entry.tables.items():
+        if pattern in unused:
+            yield finding(f"the pattern {pattern!r} matches no table of a subject", pattern, "")
+            continue
+        there = [part for part in parts if part.table is not None and project.matches(pattern, part.table)]
+        if any(part.error is not None for part in there):
+            continue
+        schemas = [part.target for part in there if part.target is not None]
+        old_rows = options.old_rows if isinstance(options.old_rows, Mapping) else {}
+        for key, named in (("old_rows", old_rows), ("routes", options.routes)):
+            for path in named:
+                if path != "*" and schemas and not any(_has(schema, path) for schema in schemas):
+                    message = f"{key} names {path}, which no schema of the tables that {pattern!r} matches has"
+                    yield finding(message, pattern, path, key, path)
