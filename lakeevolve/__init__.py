@@ -28,6 +28,7 @@ from lakeevolve._api import (
     read_avro,
     rebase,
     resolve,
+    rollback,
     verify,
 )
 from lakeevolve._version import __version__
@@ -68,6 +69,7 @@ __all__ = [
     "read_avro",
     "rebase",
     "resolve",
+    "rollback",
     "verify",
 ]
 

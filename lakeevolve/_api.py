@@ -239,6 +239,16 @@ def verify(
     against: Any = None,
     full: bool = False,
     columns: Literal["changed", "all"] = "changed",
+def rollback(table: Table | str, to: int, allow: Collection[str] = (), *, dry_run: bool = False) -> Application:
+    """Put rows and schema back to an earlier version, unless that would lose rows (``allow={"lose-rows"}``).
+
+    See :func:`lakeevolve.applying.rollback.rollback`.
+    """
+    from lakeevolve.applying.rollback import rollback as go_back
+
+    return go_back(table, to, allow, dry_run=dry_run)
+
+
     sample: int | None = None,
     readers: Sequence[str] = (),
     contracts: Sequence[Any] = (),

@@ -7,11 +7,12 @@ as it was and deletes what was staged.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from lakeevolve.applying import ledger
+from lakeevolve.applying.application import Application, in_force, undo_of
 from lakeevolve.applying.interrupt import Landed, interrupted
 from lakeevolve.applying.proofs import SUFFIX
 from lakeevolve.config.approvals import Approval
@@ -38,50 +39,19 @@ from lakeevolve.replay.result import ReplayResult
 from lakeevolve.replay.verify import verify
 from lakeevolve.rules.policy import OVER_LIMIT, over_limit
 from lakeevolve.tables import open_table
-from lakeevolve.tables.base import DataFile, Evolution, MarkerEntry, Route, Staged, State, Table, Version
+from lakeevolve.tables.base import DataFile, Evolution, Route, Staged, Table, Version
+from lakeevolve.tables.marker import entry_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+__all__ = ["ATTEMPTS", "Application", "Phase", "Progress", "apply"]
 
 #: How often apply lists the files again when a write raced a rewrite.
 ATTEMPTS: Final = 3
 
 Phase = Literal["check", "rewrite", "prove", "commit", "verify"]
 Progress = Callable[[Phase, int, int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Application:
-    """What became of a plan.
-
-    ``status`` is ``applied``, ``already-applied`` (a no-op), ``nothing-to-do`` or ``dry-run``. ``version`` is the
-    table's version afterwards, ``rewritten`` the number of files that were written anew, ``proof`` what was replayed
-    before the commit and ``replay`` what was replayed after it.
-    """
-
-    plan: str
-    status: Literal["applied", "already-applied", "nothing-to-do", "dry-run"]
-    version: int
-    rewritten: int = 0
-    proof: ReplayResult | None = None
-    replay: ReplayResult | None = None
-    evidence: str | Path | None = None
-    state: State | None = field(default=None, repr=False)
-
-    @property
-    def ok(self) -> bool:
-        return self.replay is None or self.replay.ok
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "plan": self.plan,
-            "status": self.status,
-            "version": self.version,
-            "rewritten": self.rewritten,
-            "proof": None if self.proof is None else self.proof.to_json(),
-            "replay": None if self.replay is None else self.replay.to_json(),
-            "evidence": None if self.evidence is None else str(self.evidence),
-        }
 
 
 def apply(
@@ -135,6 +105,7 @@ def apply(
     store = state_of(live.state.id)
     landed = live.progress_of(wanted.digest)
     if landed == "done":
+        _refuse_gone_back(wanted, live)
         return Application(wanted.digest, "already-applied", wanted.target_version, state=live.state)
     if landed == "none":
         _refuse_stale(wanted, live)
@@ -161,6 +132,18 @@ def _refuse_stale(plan: Plan, table: Table) -> None:
     reason = differs(plan, table.state)
     if reason is not None:
         raise StalePlan(f"the plan is stale: {reason}", where=plan.table["uri"], hint="make the plan again")
+
+
+def _refuse_gone_back(plan: Plan, table: Table) -> None:
+    versions = table.history()
+    made = next(version.number for version in versions if version.plan == plan.digest)
+    line = in_force(versions)
+    if made not in line:
+        raise StalePlan(
+            f"the plan was applied as version {made}, and the table went back to version {line[0]} since",
+            where=plan.table["uri"],
+            hint="make the plan again",
+        )
 
 
 def _refuse_blocked(plan: Plan) -> None:
@@ -294,7 +277,7 @@ class _Run:
             raise
         self.progress("commit", 0, 1)
         try:
-            self.table.commit(staged, tuple(_entry(version) for version in chain))
+            self.table.commit(staged, tuple(entry_of(version) for version in chain))
         except BaseException:
             # Asked anew: what this handle knows may be older than a commit that landed just now, and the files of
             # such a commit are live. Where nobody can tell, the files stay.
@@ -432,21 +415,13 @@ class _Run:
         ledger.record(self.store, self.plan, self.table, replay=replay, approval=self.approval)
         self.store.remove("journal", self.plan.digest)
         return Application(
-            self.plan.digest, "applied", version, rewritten, proof, replay, evidence, state=self.table.state
+            self.plan.digest,
+            "applied",
+            version,
+            rewritten,
+            proof,
+            replay,
+            evidence,
+            undo=undo_of(self.table, self.plan.base_version),
+            state=self.table.state,
         )
-
-
-def _entry(version: Version) -> MarkerEntry:
-    """The marker's record of a version. Derived ones are recorded too, so that no later clean-up of the format's own
-    history can lose them."""
-    return MarkerEntry(
-        number=version.number,
-        schema=version.schema.to_json(),
-        digest=version.digest,
-        plan=version.plan,
-        origin={},
-        fills=version.fills,
-        renames=version.renames,
-        routes=version.routes,
-        fresh=version.fresh,
-    )

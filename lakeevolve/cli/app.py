@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "show": "show:show",
     "apply": "apply:apply",
     "verify": "verify:verify",
+    "rollback": "undo:rollback",
     "history": "history:history",
     "describe": "describe:describe",
     "rules": "rules:rules",

@@ -145,7 +145,24 @@ class Folds:
         missing = [n for n in (start, end) if n not in self._by_number]
         if missing or start > end:
             raise ValueError(f"the table has no versions {start} to {end}")
-        chain = [self._by_number[number] for number in range(start, end + 1)]
-        steps = [step(old, new) for old, new in itertools.pairwise(chain)]
+        steps = [step(old, new) for old, new in itertools.pairwise(self._line(start, end))]
         whole = functools.reduce(Resolution.then, steps) if steps else None
-        return Fold(start, end, chain[0].schema, chain[-1].schema, whole)
+        return Fold(start, end, self._by_number[start].schema, self._by_number[end].schema, whole)
+
+    def _line(self, start: int, end: int) -> list[Version]:
+        """The versions that lead from one to the other. A version that the table went back to is entered anew as
+        itself, and those that it went back from lead nowhere."""
+        line, at = [self._by_number[end]], end
+        while at != start:
+            version = self._by_number[at]
+            at = version.restores if version.restores is not None else at - 1
+            if at < start:
+                raise ResolutionError(
+                    f"the table went back behind version {start}, so no row of it is live",
+                    hint="list the table's files anew",
+                )
+            if version.restores is not None:
+                line[-1] = self._by_number[at]
+            else:
+                line.append(self._by_number[at])
+        return line[::-1]

@@ -222,13 +222,10 @@ class _Run:
     def taken_for(self, wanted: Schema | None) -> None:
         """What the rows of a table without a marker have to confirm of the schema that it is taken for."""
         newest = self.folds.newest
-        if wanted is None or newest.recorded or not newest.derived:
-            return
-        kinds = by_precondition(assumptions(self.table.derived(), newest.schema))
-        for broken in check_preconditions(self.table, [(None, kind) for kind in kinds], self.files, hint=wanted):
-            self.note(
-                [Mismatch(broken.file, broken.row, broken.path, "", "", broken.told, RAW_READER, "value")], broken.rows
-            )
+        if wanted is not None and newest.derived and not newest.recorded:
+            kinds = by_precondition(assumptions(self.table.derived(), newest.schema))
+            for one in check_preconditions(self.table, [(None, kind) for kind in kinds], self.files, hint=wanted):
+                self.note([Mismatch(one.file, one.row, one.path, "", "", one.told, RAW_READER)], one.rows)
 
     # --- the table's own reader
 

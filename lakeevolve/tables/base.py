@@ -332,10 +332,10 @@ class Table(Protocol):
         """The positions right before and right after the commit that brought a version into force."""
         ...
 
-    def restore(self, position: int | None, target: Version, entries: Sequence[MarkerEntry]) -> State:
-        """Put rows and schema back to what they were at an earlier position, when *target* was in force, as one new
-        commit that carries the marker. Raises ``CommitConflict`` if the table moved, ``TableError`` where what that
-        position needs is gone."""
+    def restore(self, position: int | None, entries: Sequence[MarkerEntry]) -> State:
+        """Put rows and schema back to what they were at an earlier position, as one new commit that carries the
+        marker. The newest entry's ``origin`` says under ``restores`` which version was in force there. Raises
+        ``CommitConflict`` if the table moved, ``TableError`` where what that position needs is gone."""
         ...
 
     @property

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from lakeevolve.errors import TableError
 from lakeevolve.model.digest import canonical_json
-from lakeevolve.tables.base import MarkerEntry
+from lakeevolve.model.schema import Schema
+from lakeevolve.tables.base import MarkerEntry, Version
 
 PREFIX: Final = "lakeevolve."
 VERSION: Final = PREFIX + "version"
@@ -57,6 +58,50 @@ def from_properties(properties: Mapping[str, Any], where: str) -> tuple[MarkerEn
                 )
             )
         except (ValueError, KeyError, TypeError) as error:
+@lru_cache(maxsize=KEPT)
+def _entry(key: str, text: str) -> MarkerEntry:
+    record = json.loads(text)
+    return MarkerEntry(
+        number=int(key.removeprefix(ENTRY)),
+        schema=record["schema"],
+        digest=record["digest"],
+        plan=record["plan"],
+        origin=record["from"],
+        fills=record["fills"],
+        renames={new: old for new, old in record["renames"].items() if old is not None},
+        routes=record["routes"],
+        fresh=frozenset(new for new, old in record["renames"].items() if old is None),
+    )
+
+
+def schema_in(properties: Mapping[str, Any], entry: MarkerEntry) -> Schema:
+    """The schema of one of the versions that the properties hold."""
+    text = properties.get(f"{ENTRY}{entry.number}")
+    return _schema(text) if isinstance(text, str) else parse(entry.schema, lenient=True)
+
+
+@lru_cache(maxsize=KEPT)
+def _schema(text: str) -> Schema:
+    # The versions of a table are asked for again and again, and their schemas never change.
+    return parse(json.loads(text)["schema"], lenient=True)
+
+
+def entry_of(version: Version) -> MarkerEntry:
+    """The marker's record of a version. Derived ones are recorded too, so that no later clean-up of the format's own
+    history can lose them. Where it began is for the table to fill in."""
+    return MarkerEntry(
+        number=version.number,
+        schema=version.schema.to_json(),
+        digest=version.digest,
+        plan=version.plan,
+        origin={} if version.restores is None else {"restores": version.restores},
+        fills=version.fills,
+        renames=version.renames,
+        routes=version.routes,
+        fresh=version.fresh,
+    )
+
+
             raise TableError(
                 f"the property {key} is not a lakeevolve marker",
                 where=where,

@@ -39,6 +39,9 @@ STEP: Final = marker.PREFIX + "step"
 #: In the commitInfo of the commit that copies the marker to where it outlives the log.
 COPY: Final = marker.PREFIX + "copy"
 
+#: How the transaction of a plan begins; the plan's digest follows.
+TRANSACTION: Final = "lakeevolve/"
+
 _NTZ: Final = "timestampNtz"
 #: The writer version from which a protocol lists features.
 _FEATURES: Final = 7
@@ -184,7 +187,7 @@ def _once(
     progress: Progress,
 ) -> None:
     """Run the commit that carries the marker. An error after it landed (a checkpoint that failed) is none."""
-    table = staged.address.open(position)
+    table = _opened(staged, position)
     try:
         with guard(staged.address.uri, "the commit failed"):
             run(table, properties)
@@ -204,7 +207,7 @@ def _once(
 def _step(staged: DeltaStaged, run: Step, position: int, properties: dict[str, str], first: bool) -> int:
     """Run one of several commits and return the version that it made."""
     for _ in range(_TRIES):
-        table = staged.address.open(position)
+        table = _opened(staged, position)
         try:
             with guard(staged.address.uri, "the commit failed"):
                 run(table, properties)
@@ -214,6 +217,20 @@ def _step(staged: DeltaStaged, run: Step, position: int, properties: dict[str, s
                 raise
             position = _behind(staged, conflict)
     raise _stopped(staged)
+
+
+def _opened(staged: DeltaStaged, position: int) -> DeltaTable:
+    """The table at a version. Raises ``CommitConflict`` where another one has taken its place meanwhile."""
+    table = staged.address.open(position)
+    with guard(staged.address.uri):
+        same = str(table.metadata().id) == staged.metadata.id
+    if not same:
+        raise CommitConflict(
+            "another table stands in the place of the one that was staged; nothing was changed",
+            where=staged.address.uri,
+            hint="make the plan again",
+        )
+    return table
 
 
 def _behind(staged: DeltaStaged, conflict: CommitConflict) -> int:
@@ -238,9 +255,14 @@ def _stopped(staged: DeltaStaged) -> PartlyApplied:
 
 
 def _properties(custom: Mapping[str, str]) -> Any:
-    from deltalake import CommitProperties
+    """Our own entries of a commitInfo. With the marker goes the transaction of its plan, so that other tools see that
+    it ran; whether it did, the marker alone decides, since delta-rs commits one transaction twice
+    (delta-io/delta-rs#2580)."""
+    from deltalake import CommitProperties, Transaction
 
-    return CommitProperties(custom_metadata=dict(custom), max_commit_retries=0)
+    plan, version = custom.get(marker.PLAN_DIGEST), custom.get(marker.VERSION)
+    ran = [Transaction(TRANSACTION + plan, int(version))] if plan and version and STEP not in custom else None
+    return CommitProperties(custom_metadata=dict(custom), max_commit_retries=0, app_transactions=ran)
 
 
 def _schema(struct: Struct) -> Any:
@@ -254,7 +276,7 @@ def _filled(entries: Sequence[MarkerEntry], version: int) -> tuple[MarkerEntry, 
     newest = entries[-1]
     if "version" in newest.origin:
         return tuple(entries)
-    return (*entries[:-1], replace(newest, origin={"version": version}))
+    return (*entries[:-1], replace(newest, origin={**newest.origin, "version": version}))
 
 
 def _marked_first(struct: Struct, properties: Mapping[str, str]) -> Struct:

@@ -176,6 +176,7 @@ def _from_marker(
                 commit=commit,
                 at=times.get(commit) if commit is not None else None,
                 recorded=True,
+                restores=entry.origin.get("restores"),
             )
         )
         structs.append(_in_force(changes, commit) or _metadata(changes[0]).struct)

@@ -38,6 +38,7 @@ from lakeevolve.tables.delta.history import View, build, marker_entries
 from lakeevolve.tables.delta.infer import holds_column, infer_version, uses_symbol
 from lakeevolve.tables.delta.log import Add, Live, Snapshot, log_end, read_snapshot
 from lakeevolve.tables.delta.raw import Layout, footer, read_file, relative, stored
+from lakeevolve.tables.delta.restore import retention
 from lakeevolve.tables.delta.scan import read_table, scratch, sql
 from lakeevolve.tables.delta.schema import derive
 from lakeevolve.tables.delta.spark import quoted
@@ -350,14 +351,12 @@ class Table:
         self.refresh()
         return self.state
 
-    def restore(self, position: int, entries: Sequence[MarkerEntry]) -> State:
-        """Put data and schema back to an earlier Delta version, as a new commit that carries the marker.
+    def around(self, version: Version) -> tuple[int | None, int | None]:
+        commit = version.commit
+        return (None, 0) if commit is None else (commit - 1 if commit else None, commit)
 
-        Raises
-        ------
-        CommitConflict
-            Another writer committed since the table was read.
-        """
+    def restore(self, position: int | None, entries: Sequence[MarkerEntry]) -> State:
+        """See :meth:`lakeevolve.tables.base.Table.restore`."""
         self._refuse_pinned()
         recorded = commits.restore(self.address, self._snapshot.version, position, self._recorded(entries))
         commits.copy_marker(self.address, recorded)
@@ -366,6 +365,10 @@ class Table:
 
     def _recorded(self, entries: Sequence[MarkerEntry]) -> tuple[MarkerEntry, ...]:
         """The entries to record: what the table holds already stays word for word, and older versions get the commit
+    @property
+    def retention(self) -> timedelta:
+        return retention(self._snapshot.metadata)
+
         that the log gives them."""
         held = {e.number: e for e in marker_entries(self._snapshot, self.uri)}
         known = {v.number: v for v in self.history()}

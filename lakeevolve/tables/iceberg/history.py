@@ -123,6 +123,7 @@ def _recorded(entry: MarkerEntry, metadata: TableMetadata) -> Version:
         commit=snapshot,
         schema_id=entry.origin.get("schema_id"),
         at=datetime.fromtimestamp(at / 1000, UTC) if at else None,
+        restores=entry.origin.get("restores"),
         recorded=True,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from pyiceberg.catalog import Catalog
@@ -30,6 +31,7 @@ from lakeevolve.tables.base import (
     Stored,
     Version,
 )
+from lakeevolve.tables.iceberg import restore as restoring
 from lakeevolve.tables.iceberg.capability import capability
 from lakeevolve.tables.iceberg.catalog import Location, load
 from lakeevolve.tables.iceberg.commit import commit
@@ -273,6 +275,19 @@ class IcebergHandle:
     def _refuse_pinned(self) -> None:
         if self._location.snapshot is not None:
             raise TableError(
+    def around(self, version: Version) -> tuple[int | None, int | None]:
+        return restoring.around(self._table.metadata, self.history(), version.number, self.landed(version))
+
+    def restore(self, position: int | None, entries: Sequence[MarkerEntry]) -> State:
+        self._refuse_pinned()
+        restoring.restore(self._catalog, self._table, position, self._history(None), entries, self.uri)
+        self.refresh()
+        return self.state
+
+    @property
+    def retention(self) -> timedelta:
+        return restoring.retention(self._table.metadata)
+
                 "a table opened at an old snapshot cannot be changed",
                 where=self.uri,
                 hint="open it without @SNAPSHOT",

@@ -1,0 +1,79 @@
+"""What became of a plan, or of going back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from lakeevolve.replay.result import ReplayResult
+from lakeevolve.tables.base import State, Table, Version
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """How to undo: ``lakeevolve rollback TABLE --to``, at the least until then."""
+
+    to: int
+    until: datetime
+
+    def to_json(self) -> dict[str, Any]:
+        return {"to": self.to, "until": self.until.isoformat(timespec="seconds")}
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """What became of a plan.
+
+    ``status`` is ``applied``, ``already-applied`` (a no-op), ``nothing-to-do``, ``dry-run`` or ``rolled-back``.
+    ``version`` is the table's version afterwards, ``rewritten`` the number of files that were written anew, ``proof``
+    what was replayed before the commit and ``replay`` what was replayed after it. ``undo`` says how long a rollback is
+    possible at the least: nobody who keeps to the table's retention takes away earlier what it needs.
+    """
+
+    plan: str
+    status: Literal["applied", "already-applied", "nothing-to-do", "dry-run", "rolled-back"]
+    version: int
+    rewritten: int = 0
+    proof: ReplayResult | None = None
+    replay: ReplayResult | None = None
+    evidence: str | Path | None = None
+    undo: Undo | None = None
+    state: State | None = field(default=None, repr=False)
+
+    @property
+    def ok(self) -> bool:
+        return self.replay is None or self.replay.ok
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "plan": self.plan,
+            "status": self.status,
+            "version": self.version,
+            "rewritten": self.rewritten,
+            "proof": None if self.proof is None else self.proof.to_json(),
+            "replay": None if self.replay is None else self.replay.to_json(),
+            "evidence": None if self.evidence is None else str(self.evidence),
+            "undo": None if self.undo is None else self.undo.to_json(),
+        }
+
+
+def undo_of(table: Table, to: int) -> Undo:
+    """How long a table can go back to a version that was replaced just now."""
+    return Undo(to, datetime.now(UTC) + table.retention)
+
+
+def in_force(versions: Sequence[Version]) -> list[int]:
+    """The versions that led to the newest one, the one that it is or restores first: what a table went back from is
+    not among them."""
+    line, at = [], versions[-1].number
+    while at > 0:
+        restores = versions[at - 1].restores
+        if restores is not None:
+            at = restores
+            continue
+        line.append(at)
+        at -= 1
+    return line

@@ -1,0 +1,193 @@
+"""Going back: rows and schema as they were at an earlier version, unless that would lose rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lakeevolve.applying import ledger
+from lakeevolve.applying.application import Application, in_force
+from lakeevolve.config.state import state_of
+from lakeevolve.errors import LakeEvolveError, PermitMissing, PlanError, TableError
+from lakeevolve.model.digest import json_digest
+from lakeevolve.replay import digests
+from lakeevolve.replay.digests import Sum
+from lakeevolve.replay.fold import Folds
+from lakeevolve.replay.sides import RAW_READER, Job, Unreadable, expected_rows
+from lakeevolve.replay.verify import verify
+from lakeevolve.tables import open_table
+from lakeevolve.tables.base import DataFile, MarkerEntry, Table, Version
+from lakeevolve.tables.marker import entry_of
+
+PERMIT: Final = "lose-rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What others did to the rows while a version was in force: live rows before and after, and files that came."""
+
+    version: int
+    before: int
+    after: int
+    files: int
+
+    @property
+    def told(self) -> str:
+        return (
+            f"at version {self.version} others changed rows ({self.before:,} rows then, {self.after:,} later, "
+            f"{self.files:,} files written)"
+        )
+
+
+def rollback(
+    table: Table | str, to: int, allow: Collection[str] = (), *, engine: Any = None, dry_run: bool = False
+) -> Application:
+    """Put a table's rows and schema back to what they were when a version was last in force.
+
+    The history goes on: the table gets a new version, which is the old one again. Old snapshots and versions stay as
+    long as the format keeps them.
+
+    Parameters
+    ----------
+    table:
+        An open table, or its URI.
+    to:
+        The number of the version, as ``lakeevolve history`` lists it.
+    allow:
+        ``lose-rows``, where rows that were written since may go, and rows that were deleted since may come back.
+    dry_run:
+        Say whether it would be done, and do nothing.
+
+    Returns
+    -------
+    Application
+        Of the status ``rolled-back``, ``nothing-to-do`` or ``dry-run``.
+
+    Raises
+    ------
+    PlanError
+        The table has no such version.
+    PermitMissing
+        Rows would be lost or come back (exit 1); :func:`lakeevolve.revert` keeps them.
+    TableError
+        What the version needs is no longer there: its snapshot was expired, or its files vacuumed.
+    CommitConflict
+        Another writer was faster; nothing was changed (exit 4).
+
+    Examples
+    --------
+    >>> rollback("delta:lake/orders", to=1)  # doctest: +SKIP
+    """
+    live = open_table(table) if isinstance(table, str) else table
+    live.refresh()
+    versions = live.history()
+    newest = versions[-1]
+    if isinstance(to, bool) or not isinstance(to, int) or not 1 <= to <= newest.number:
+        raise PlanError(
+            f"the table has no version {to}",
+            where=live.uri,
+            hint=f"its versions are 1 to {newest.number}; lakeevolve history lists them",
+        )
+    if in_force(versions)[0] == in_force(versions[:to])[0]:
+        return Application("", "nothing-to-do", newest.number, state=live.state)
+    position = live.around(versions[to])[0]
+    _refuse_loss(live, versions, to, allow)
+    if dry_run:
+        return Application("", "dry-run", newest.number, state=live.state)
+    back = _back(live, versions, to)
+    live.restore(position, [*(entry_of(version) for version in versions), back])
+    live.refresh()
+    replay = verify(live, engine=engine)
+    store = state_of(live.state.id)
+    evidence = store.write("evidence", f"{back.number}-{back.plan}", replay.evidence.to_json())
+    ledger.rebuild(store, live, live.history())
+    return Application(back.plan or "", "rolled-back", back.number, replay=replay, evidence=evidence, state=live.state)
+
+
+def _back(live: Table, versions: Sequence[Version], to: int) -> MarkerEntry:
+    # What a version that went back itself was, which has the files.
+    to = in_force(versions[:to])[0]
+    number, target = versions[-1].number + 1, versions[to - 1]
+    return MarkerEntry(
+        number=number,
+        schema=target.schema.to_json(),
+        digest=target.digest,
+        plan=json_digest({"rollback": to, "table": live.state.id, "from": versions[-1].number}),
+        origin={"restores": to},
+        fills={},
+        renames={},
+        routes={},
+    )
+
+
+def _refuse_loss(live: Table, versions: Sequence[Version], to: int, allow: Collection[str]) -> None:
+    unknown = set(allow) - {PERMIT}
+    if unknown:
+        raise PlanError(
+            f"{', '.join(sorted(unknown))} is no permit of a rollback", where=live.uri, hint=f"the only one is {PERMIT}"
+        )
+    if PERMIT in allow:
+        return
+    try:
+        lost = written_since(live, versions, to)
+    except LakeEvolveError as error:
+        raise TableError(
+            f"whether rows would be lost cannot be told: {error.what}",
+            where=error.where or live.uri,
+            hint=f"revert the plan, which keeps all rows; or --allow {PERMIT}",
+        ) from error
+    if lost:
+        raise PermitMissing(
+            "going back would lose rows that were written since, or bring back deleted ones: "
+            + "; ".join(each.told for each in lost),
+            where=live.uri,
+            hint=f"revert the plan, which keeps all rows; or, if that is meant: --allow {PERMIT}",
+        )
+
+
+def written_since(live: Table, versions: Sequence[Version], to: int) -> tuple[Written, ...]:
+    """What others did to the rows after the version that followed *to* came into force, version by version.
+
+    Files that were compacted hold the same rows, and are nothing.
+    """
+    found = []
+    for version in versions[to:]:
+        start = live.around(version)[1]
+        is_last = version is versions[-1]
+        end = live.state.position if is_last else live.around(versions[version.number])[0]
+        if start == end:
+            continue
+        before, after = _files(live, start), _files(live, end)
+        if before.keys() == after.keys():
+            continue
+        folds = Folds(versions[: version.number])
+        one, two = _rows(live, folds, before.values()), _rows(live, folds, after.values())
+        if one != two:
+            found.append(Written(version.number, one.count, two.count, len(after.keys() - before.keys())))
+    return tuple(found)
+
+
+def _files(live: Table, position: int | None) -> dict[tuple[Any, ...], DataFile]:
+    """The live files at a position, each by its path and what is deleted from it."""
+    if position is None:
+        return {}
+    return {(file.path, *_deletes(file.handle)): file for file in live.files(position)}
+
+
+def _deletes(handle: Any) -> tuple[Any, ...]:
+    # Iceberg names delete files, Delta a vector; neither module's type is known here.
+    deletes = getattr(handle, "deletes", ())
+    return (tuple(str(each.file_path) for each in deletes), str(getattr(handle, "vector", None) or ""))
+
+
+def _rows(live: Table, folds: Folds, files: Collection[DataFile]) -> Sum:
+    job = Job(folds, live.raw, live.read, RAW_READER, True)
+    total = Sum()
+    for file in files:
+        try:
+            for rows in expected_rows(job, file):
+                total += Sum.of(digests.row_digests(rows.batch))
+        except Unreadable as error:
+            raise TableError(error.mismatch.reason, where=file.path) from error
+    return total

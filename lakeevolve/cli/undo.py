@@ -1,0 +1,44 @@
+"""``lakeevolve rollback TABLE --to N``: rows and schema as they were."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lakeevolve.cli.emit import emit
+from lakeevolve.cli.options import FindingsFormat, FindingsOutput, TableArgument, TableOption, open_with
+from lakeevolve.cli.signals import stoppable
+
+
+def rollback(
+    table: TableArgument,
+    to: Annotated[
+        str,
+        typer.Option("--to", help="The version to go back to, as lakeevolve history lists it.", metavar="VERSION"),
+    ],
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow",
+            help="lose-rows: rows that were written since may go, and deleted ones come back.",
+            metavar="lose-rows",
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, change nothing.")] = False,
+    option: TableOption = None,
+    format: FindingsFormat = "text",
+    output: FindingsOutput = None,
+) -> int:
+    """Put a table's rows and schema back to what they were when a version was last in force."""
+    from lakeevolve.applying.rollback import rollback as go_back
+    from lakeevolve.errors import ReplayMismatch
+    from lakeevolve.report.undo import of_rollback
+
+    if not to.isdecimal():
+        raise typer.BadParameter(f"{to!r} is no version number", param_hint="--to")
+    live = open_with(table, option)
+    with stoppable():
+        done = go_back(live, int(to), frozenset(allow or ()), dry_run=dry_run)
+    emit(of_rollback(done, live.uri, int(to)), format, output)
+    return 0 if done.ok else ReplayMismatch.exit_code

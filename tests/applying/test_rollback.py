@@ -1,0 +1,191 @@
+"""Going back: rows and schema as they were, and never without a word where rows would be lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakeevolve as le
+from lakeevolve.__main__ import main
+from lakeevolve.model.schema import Schema
+
+Rows = Callable[[Schema, int, int], pa.Table]
+
+
+def order(*fields: Any) -> dict[str, Any]:
+    return {"type": "record", "name": "Order", "fields": list(fields)}
+
+
+ID = {"name": "id", "type": "long"}
+NOTE = {"name": "note", "type": ["null", "string"], "default": None}
+BASE = order(ID, {"name": "amount", "type": "int"}, NOTE)
+REWRITTEN = order(ID, {"name": "total", "type": "double", "aliases": ["amount"]}, NOTE)
+WIDENED = order(ID, {"name": "amount", "type": "int"}, NOTE, {"name": "more", "type": ["null", "int"], "default": None})
+DROPPED = order(ID, {"name": "amount", "type": "int"})
+TARGETS = {"rewrite": REWRITTEN, "metadata": WIDENED, "drop": DROPPED}
+ALL = ("rewrite", "backfill", "drop")
+
+
+@pytest.fixture
+def orders(lake: Any, rows: Rows) -> str:
+    return made(lake, rows, mark=True)
+
+
+def made(lake: Any, rows: Rows, *, mark: bool) -> str:
+    uri: str = lake.create("orders", le.load(BASE), rows(le.load(BASE), 20, 1), mark=mark)
+    lake.append(uri, rows(le.load(BASE), 10, 2))
+    return uri
+
+
+def bag(uri: str) -> list[str]:
+    return sorted(json.dumps(row, default=str) for batch in le.open_table(uri).read() for row in batch.to_pylist())
+
+
+@pytest.mark.parametrize("mark", [False, True], ids=["never seen", "marked"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_rows_and_schema_are_as_they_were_and_the_history_goes_on(
+    lake: Any, rows: Rows, target: str, mark: bool
+) -> None:
+    orders = made(lake, rows, mark=mark)
+    before = bag(orders)
+    plan = le.plan(orders, TARGETS[target], mode="NONE")
+    done = le.apply(plan, allow=ALL)
+    assert done.undo is not None
+    assert done.undo.to == 1
+    assert done.undo.until > datetime.now(UTC) + timedelta(days=1)
+    back = le.rollback(orders, to=1)
+    assert (back.status, back.version) == ("rolled-back", 3)
+    assert back.ok
+    live = le.open_table(orders)
+    assert [(f.name, f.type) for f in live.schema.fields] == [(f.name, f.type) for f in le.load(BASE).fields]
+    assert bag(orders) == before
+    assert [(v.number, v.restores) for v in live.history()] == [(1, None), (2, None), (3, 1)]
+    assert le.verify(orders, full=True, columns="all").ok
+    lake.append(orders, rows(le.load(BASE), 5, 3))
+    assert le.verify(orders, full=True, columns="all").ok
+    assert le.rollback(orders, to=1).status == "nothing-to-do"
+    # The plan that was undone is neither applied nor fit for the table as it is.
+    with pytest.raises(le.errors.StalePlan, match="went back to version 1"):
+        le.apply(plan, allow=ALL)
+    again = le.apply(le.plan(orders, TARGETS[target], mode="NONE"), allow=ALL)
+    assert (again.status, again.version) == ("applied", 4)
+    assert len(bag(orders)) == 35
+    assert le.verify(orders, full=True, columns="all").ok
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_rows_written_since_are_lost_only_with_the_permit(
+    orders: str, lake: Any, rows: Rows, target: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = bag(orders)
+    le.apply(le.plan(orders, TARGETS[target], mode="NONE"), allow=ALL)
+    late = rows(le.load(TARGETS[target]), 7, 9)
+    lake.append(orders, late)
+    state = le.open_table(orders).state
+    assert main(["rollback", orders, "--to", "1"]) == 1
+    said = capsys.readouterr().err
+    assert "30 rows then, 37 later" in said
+    assert "--allow lose-rows" in said
+    assert le.open_table(orders).state == state
+    assert le.rollback(orders, to=1, allow=("lose-rows",)).ok
+    assert bag(orders) == before
+    assert le.verify(orders, full=True).ok
+
+
+def test_deleted_rows_come_back_only_with_the_permit(orders: str, lake: Any) -> None:
+    before = bag(orders)
+    le.apply(le.plan(orders, WIDENED))
+    if lake.format == "delta":
+        from deltalake import DeltaTable
+
+        DeltaTable(orders.removeprefix("delta:")).delete("amount = 0")
+    else:
+        le.open_table(orders).iceberg.delete("amount == 0")  # type: ignore[attr-defined]
+    assert len(bag(orders)) < len(before)
+    with pytest.raises(le.errors.PermitMissing):
+        le.rollback(orders, to=1)
+    assert le.rollback(orders, to=1, allow={"lose-rows"}).ok
+    assert bag(orders) == before
+
+
+def test_a_compaction_since_loses_nothing(orders: str, lake: Any) -> None:
+    if lake.format != "delta":
+        pytest.skip("pyiceberg has no compaction")
+    from deltalake import DeltaTable
+
+    before = bag(orders)
+    le.apply(le.plan(orders, WIDENED))
+    DeltaTable(orders.removeprefix("delta:")).optimize.compact()
+    assert le.rollback(orders, to=1).ok
+    assert bag(orders) == before
+
+
+def test_a_rollback_can_be_rolled_back(orders: str) -> None:
+    le.apply(le.plan(orders, REWRITTEN), allow=ALL)
+    evolved = bag(orders)
+    le.rollback(orders, to=1)
+    assert le.rollback(orders, to=2).version == 4
+    assert bag(orders) == evolved
+    assert le.open_table(orders).schema == le.load(REWRITTEN)
+    assert le.verify(orders, full=True).ok
+    assert le.rollback(orders, to=3).ok
+    assert le.rollback(orders, to=1).status == "nothing-to-do"
+    assert le.verify(orders, full=True).ok
+
+
+def test_a_dry_run_says_whether_and_changes_nothing(orders: str, capsys: pytest.CaptureFixture[str]) -> None:
+    le.apply(le.plan(orders, REWRITTEN), allow=ALL)
+    state = le.open_table(orders).state
+    assert main(["rollback", orders, "--to", "1", "--dry-run"]) == 0
+    assert "dry run" in capsys.readouterr().out
+    assert le.open_table(orders).state == state
+
+
+@pytest.mark.parametrize("to", [0, 3, -1, True])
+def test_a_version_that_is_not_there_is_refused(orders: str, to: Any) -> None:
+    le.apply(le.plan(orders, WIDENED))
+    with pytest.raises(le.errors.PlanError, match="no version"):
+        le.rollback(orders, to=to)
+    with pytest.raises(le.errors.PlanError):
+        le.rollback(orders, to=1, allow={"rewrite"})
+
+
+def test_files_that_are_gone_refuse_a_rollback_and_leave_the_table(orders: str, lake: Any) -> None:
+    le.apply(le.plan(orders, REWRITTEN), allow=ALL)
+    state = le.open_table(orders).state
+    if lake.format == "delta":
+        from deltalake import DeltaTable
+
+        DeltaTable(orders.removeprefix("delta:")).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    else:
+        live = le.open_table(orders).iceberg  # type: ignore[attr-defined]
+        old = [s.snapshot_id for s in live.metadata.snapshots if s.snapshot_id != live.metadata.current_snapshot_id]
+        live.maintenance.expire_snapshots().by_ids(old).commit()
+    for allow in ((), ("lose-rows",)):
+        with pytest.raises(le.errors.TableError):
+            le.rollback(orders, to=1, allow=allow)
+    assert le.open_table(orders).state.pin == state.pin
+    assert le.verify(orders).ok
+
+
+def test_a_write_in_between_is_a_conflict(orders: str, lake: Any, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lakeevolve.applying import rollback as module
+
+    le.apply(le.plan(orders, REWRITTEN), allow=ALL)
+    checked = module.written_since
+
+    def slowly(*args: Any) -> Any:
+        found = checked(*args)
+        lake.append(orders, rows(le.load(REWRITTEN), 3, 5))
+        return found
+
+    monkeypatch.setattr(module, "written_since", slowly)
+    with pytest.raises(le.errors.CommitConflict):
+        le.rollback(orders, to=1)
+    assert len(bag(orders)) == 33
+    assert le.open_table(orders).schema == le.load(REWRITTEN)
