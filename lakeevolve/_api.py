@@ -234,11 +234,6 @@ def apply(
     return run(plan, allow, table=table, engine=engine, resume=resume, dry_run=dry_run, progress=progress)
 
 
-def verify(
-    table: Table | str,
-    against: Any = None,
-    full: bool = False,
-    columns: Literal["changed", "all"] = "changed",
 def rollback(table: Table | str, to: int, allow: Collection[str] = (), *, dry_run: bool = False) -> Application:
     """Put rows and schema back to an earlier version, unless that would lose rows (``allow={"lose-rows"}``).
 
@@ -249,6 +244,11 @@ def rollback(table: Table | str, to: int, allow: Collection[str] = (), *, dry_ru
     return go_back(table, to, allow, dry_run=dry_run)
 
 
+def verify(
+    table: Table | str,
+    against: Any = None,
+    full: bool = False,
+    columns: Literal["changed", "all"] = "changed",
     sample: int | None = None,
     readers: Sequence[str] = (),
     contracts: Sequence[Any] = (),
