@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
+from lakeevolve.avro.parse import parse
 from lakeevolve.errors import TableError
 from lakeevolve.model.digest import canonical_json
 from lakeevolve.model.schema import Schema
@@ -20,6 +22,9 @@ VERSION: Final = PREFIX + "version"
 SCHEMA_DIGEST: Final = PREFIX + "schema-digest"
 PLAN_DIGEST: Final = PREFIX + "plan-digest"
 ENTRY: Final = PREFIX + "v."
+
+#: How many versions of tables are kept parsed.
+KEPT: Final = 256
 
 
 def to_properties(entries: Sequence[MarkerEntry]) -> dict[str, str]:
@@ -43,21 +48,16 @@ def from_properties(properties: Mapping[str, Any], where: str) -> tuple[MarkerEn
         if not key.startswith(ENTRY):
             continue
         try:
-            record = json.loads(text)
-            found.append(
-                MarkerEntry(
-                    number=int(key.removeprefix(ENTRY)),
-                    schema=record["schema"],
-                    digest=record["digest"],
-                    plan=record["plan"],
-                    origin=record["from"],
-                    fills=record["fills"],
-                    renames={new: old for new, old in record["renames"].items() if old is not None},
-                    routes=record["routes"],
-                    fresh=frozenset(new for new, old in record["renames"].items() if old is None),
-                )
-            )
+            found.append(_entry(key, text))
         except (ValueError, KeyError, TypeError) as error:
+            raise TableError(
+                f"the property {key} is not a lakeevolve marker",
+                where=where,
+                hint="restore the property from an earlier version of the table's metadata",
+            ) from error
+    return tuple(sorted(found, key=lambda entry: entry.number))
+
+
 @lru_cache(maxsize=KEPT)
 def _entry(key: str, text: str) -> MarkerEntry:
     record = json.loads(text)
@@ -100,14 +100,6 @@ def entry_of(version: Version) -> MarkerEntry:
         routes=version.routes,
         fresh=version.fresh,
     )
-
-
-            raise TableError(
-                f"the property {key} is not a lakeevolve marker",
-                where=where,
-                hint="restore the property from an earlier version of the table's metadata",
-            ) from error
-    return tuple(sorted(found, key=lambda entry: entry.number))
 
 
 def _record(entry: MarkerEntry) -> dict[str, Any]:

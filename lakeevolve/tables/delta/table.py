@@ -358,17 +358,19 @@ class Table:
     def restore(self, position: int | None, entries: Sequence[MarkerEntry]) -> State:
         """See :meth:`lakeevolve.tables.base.Table.restore`."""
         self._refuse_pinned()
+        if position is None:
+            raise TableError("the table had no version before its first", where=self.uri, hint="drop the table")
         recorded = commits.restore(self.address, self._snapshot.version, position, self._recorded(entries))
         commits.copy_marker(self.address, recorded)
         self.refresh()
         return self.state
 
-    def _recorded(self, entries: Sequence[MarkerEntry]) -> tuple[MarkerEntry, ...]:
-        """The entries to record: what the table holds already stays word for word, and older versions get the commit
     @property
     def retention(self) -> timedelta:
         return retention(self._snapshot.metadata)
 
+    def _recorded(self, entries: Sequence[MarkerEntry]) -> tuple[MarkerEntry, ...]:
+        """The entries to record: what the table holds already stays word for word, and older versions get the commit
         that the log gives them."""
         held = {e.number: e for e in marker_entries(self._snapshot, self.uri)}
         known = {v.number: v for v in self.history()}

@@ -24,7 +24,6 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import IdentityTransform
 
-from lakeevolve.avro.parse import parse
 from lakeevolve.errors import TableError
 from lakeevolve.model import path as paths
 from lakeevolve.model.schema import Schema
@@ -113,7 +112,7 @@ def _recorded(entry: MarkerEntry, metadata: TableMetadata) -> Version:
     snapshot, at = _began(entry).snapshot, entry.origin.get("ms")
     return Version(
         entry.number,
-        parse(entry.schema, lenient=True),
+        marker.schema_in(metadata.properties, entry),
         plan=entry.plan,
         fills=entry.fills,
         renames=entry.renames,
@@ -123,8 +122,8 @@ def _recorded(entry: MarkerEntry, metadata: TableMetadata) -> Version:
         commit=snapshot,
         schema_id=entry.origin.get("schema_id"),
         at=datetime.fromtimestamp(at / 1000, UTC) if at else None,
-        restores=entry.origin.get("restores"),
         recorded=True,
+        restores=entry.origin.get("restores"),
     )
 
 

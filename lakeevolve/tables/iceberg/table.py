@@ -71,6 +71,7 @@ class IcebergHandle:
 
     def _take(self, table: IcebergTable) -> None:
         self._table = table
+        self._taken = table.metadata_location
         self._histories: dict[str | None, History] = {}
         self._entries: dict[int | None, Entries] = {}
         self._tasks = Tasks()
@@ -116,7 +117,9 @@ class IcebergHandle:
         return foreign_columns(schema_of(self._table.metadata, newest.schema_id), newest.schema)
 
     def refresh(self) -> None:
-        self._take(load(self._catalog, self._location))
+        table = load(self._catalog, self._location)
+        if table.metadata_location != self._taken or self._table.metadata_location != self._taken:
+            self._take(table)
 
     def derived(self, hint: Schema | None = None, renames: Mapping[str, str] | None = None) -> Schema:
         return Derivation(hint, renames or {}).schema(self._current_schema(), self._location.identifier[-1])
@@ -272,9 +275,6 @@ class IcebergHandle:
         self.refresh()
         return self.state
 
-    def _refuse_pinned(self) -> None:
-        if self._location.snapshot is not None:
-            raise TableError(
     def around(self, version: Version) -> tuple[int | None, int | None]:
         return restoring.around(self._table.metadata, self.history(), version.number, self.landed(version))
 
@@ -288,6 +288,9 @@ class IcebergHandle:
     def retention(self) -> timedelta:
         return restoring.retention(self._table.metadata)
 
+    def _refuse_pinned(self) -> None:
+        if self._location.snapshot is not None:
+            raise TableError(
                 "a table opened at an old snapshot cannot be changed",
                 where=self.uri,
                 hint="open it without @SNAPSHOT",
