@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from lakeevolve.applying.apply import Application, apply
+from lakeevolve.applying.application import Application
+from lakeevolve.applying.apply import apply
 from lakeevolve.applying.proofs import proofs_of
 from lakeevolve.config.approvals import Approval, require
 from lakeevolve.config.project import Project

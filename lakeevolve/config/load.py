@@ -27,7 +27,12 @@ Fault: TypeAlias = tuple[int, str, str | None]
 #: How often a file is looked at again without what had faults before.
 _ROUNDS: Final = 4
 #: What stands in for a value that is missing while the rest is looked at.
-_PLACEHOLDERS: Final[Mapping[str, Any]] = {"version": 1, "fingerprint": "0" * 16}
+_PLACEHOLDERS: Final[Mapping[str, Any]] = {
+    "version": 1,
+    "fingerprint": "0" * 16,
+    "plan": "0" * 64,
+    "until": "2000-01-01",
+}
 
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?) ?([KMGTP]i?)?B?\Z", re.IGNORECASE)
 _UNITS: Final = {"": 1} | {

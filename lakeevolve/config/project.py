@@ -32,7 +32,8 @@ class Subject:
     __pydantic_config__: ClassVar[Mapping[str, Any]] = _STRICT
 
     source: str
-    """Where the newest schema comes from: a path or a source URI. Paths are relative to this file."""
+    """Where the schema comes from: a path or a source URI, or a folder of versions, of which the last one counts. Paths
+    are relative to this file."""
     mode: Mode = "BACKWARD"
     """The compatibility mode that a new version has to keep."""
     tables: tuple[str, ...] = ()

@@ -29,7 +29,8 @@ from lakeevolve.tables.base import Table
 
 OpenTable = Callable[[str], Table]
 
-_NEW_FILE = re.compile(r"does not exist in|exists on disk, but not in")
+#: What git's source says of a file that a revision did not have yet, unlike one of a revision that is not there.
+_NOT_YET = re.compile(r"there is no .* at the revision ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +110,8 @@ def check_project(
     chosen:
         Names or patterns of subjects; all without one.
     against:
-        A git revision: what a subject's source holds there is the version before. Without it, the versions that a
-        subject's tables have had are the ones before, and a subject without tables is judged by itself.
+        A git revision: what a subject's source holds there are the versions before. Without it, those are the ones
+        that a subject's tables have had; without tables, the earlier ones of its source, if that is a folder of them.
     open_:
         How tables are opened.
 
@@ -159,9 +160,9 @@ def _had(uri: str, hint: Schema, open_: OpenTable) -> list[Schema]:
 
 
 def _at(project: Project, subject: Subject, revision: str | None) -> list[Schema]:
-    """What the subject's source held at a revision; nothing where it was not there yet."""
+    """The versions of the subject's source before its newest; at a revision, all that it held there."""
     if revision is None:
-        return []
+        return [sources.load(version, lenient=True) for version in sources.expand(project.located(subject.source))[:-1]]
     if re.match(r"[A-Za-z][A-Za-z0-9+-]+:", subject.source):
         raise ConfigError(
             "a source that is no file has no earlier version at a revision",
@@ -169,9 +170,10 @@ def _at(project: Project, subject: Subject, revision: str | None) -> list[Schema
             hint="leave out --against, or name the file itself as the source",
         )
     try:
-        return [sources.load(project.located(f"git:{revision}:{subject.source}"), lenient=True)]
+        versions = sources.expand(project.located(f"git:{revision}:{subject.source}"))
+        return [sources.load(version, lenient=True) for version in versions]
     except SourceNotFound as error:
-        if _NEW_FILE.search(error.what):
+        if _NOT_YET.match(error.what):
             return []
         raise
 
@@ -179,8 +181,12 @@ def _at(project: Project, subject: Subject, revision: str | None) -> list[Schema
 def _targets(project: Project, chosen: Sequence[str]) -> Iterator[tuple[str, Subject, Schema | None, Part]]:
     """The chosen subjects with their newest schemas; where one cannot be read, the part says why."""
     for name, subject in project.subjects(chosen).items():
-        part = attempt(name, None, partial(sources.load, project.located(subject.source)))
+        part = attempt(name, None, partial(_newest, project.located(subject.source)))
         yield name, subject, part.value, part
+
+
+def _newest(source: str) -> Schema:
+    return sources.load(sources.expand(source)[-1])
 
 
 # Plan -----------------------------------------------------------------------------------------------------------------
