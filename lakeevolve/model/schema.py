@@ -28,6 +28,7 @@ class Schema:
     source: str | None = field(default=None, compare=False)
     lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
     warnings: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    _digest: list[str] = field(default_factory=list, init=False, compare=False, repr=False)
 
     @property
     def record(self) -> Record:
@@ -48,7 +49,9 @@ class Schema:
         """SHA-256 (hex) of the schema's canonical JSON; see :mod:`lakeevolve.model.digest`."""
         from lakeevolve.model.digest import schema_digest
 
-        return schema_digest(self)
+        if not self._digest:
+            self._digest.append(schema_digest(self))
+        return self._digest[0]
 
     def to_json(self) -> object:
         """The schema as Avro JSON: the first use of a named type holds its definition, later uses its full name."""

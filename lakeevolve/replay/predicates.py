@@ -3,15 +3,15 @@
 Statistics, dictionaries and metadata defaults can make a filter lie where a full read is right, so every changed leaf
 that a filter can reach is asked for a value that is present, for less than one, for one of some, and for null.
 
-Whole rows are compared without a filter. What a filter may get wrong besides is which rows it lets through, so under
-it the reader is asked for the leaf's column and for as few others as tell rows apart.
+Whole rows are compared without a filter. What a filter may get wrong besides is which rows it lets through, and that
+shows in the leaf's own column: how many there are, and their values. Only where these differ are whole rows asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -42,6 +42,10 @@ def _leaves(type_: AvroType, path: str) -> Iterator[tuple[str, AvroType]]:
         yield path, plain
 
 
+#: The fields of each node by name: a record is asked for each of its leaves.
+_Index: TypeAlias = dict[int, Mapping[str, nodes.ReadField]]
+
+
 def changed_leaves(roots: Sequence[nodes.Node], record: Record) -> tuple[str, ...]:
     """Of the leaves that a filter can reach, those that any of these steps renames, fills or converts, or something
     above them.
@@ -53,32 +57,35 @@ def changed_leaves(roots: Sequence[nodes.Node], record: Record) -> tuple[str, ..
     record:
         What the last of them reads as.
     """
-    return tuple(path for path in leaves(record) if not _kept(roots, path))
+    index: _Index = {}
+    return tuple(path for path in leaves(record) if not _kept(roots, path, index))
 
 
-def _kept(roots: Sequence[nodes.Node], path: str) -> bool:
+def _kept(roots: Sequence[nodes.Node], path: str, index: _Index) -> bool:
     parts: Sequence[str] | None = paths.parts(path)
     for root in reversed(roots):
-        parts = None if parts is None else _written(root, parts)
+        parts = None if parts is None else _written(root, parts, index)
     return parts is not None
 
 
-def _written(node: nodes.Node, parts: Sequence[str]) -> Sequence[str] | None:
+def _written(node: nodes.Node, parts: Sequence[str], index: _Index) -> Sequence[str] | None:
     """Where a leaf lies in what a step reads; None where the step changes it or something above it."""
     match node:
         case nodes.Keep():
             return parts
         case nodes.Fields():
-            read = next((part for part in node.fields if part.field.name == parts[0]), None)
-            if not isinstance(read, nodes.ReadField) or node.writer.fields[read.index].name != parts[0]:
+            if id(node) not in index:
+                index[id(node)] = {part.field.name: part for part in node.fields if isinstance(part, nodes.ReadField)}
+            read = index[id(node)].get(parts[0])
+            if read is None or node.writer.fields[read.index].name != parts[0]:
                 return None
-            return _beneath(parts[0], _written(read.node, parts[1:]))
+            return _beneath(parts[0], _written(read.node, parts[1:], index))
         case nodes.FromUnion() if isinstance(node.reader, Union) and node.writer.optional == node.reader.optional:
-            return _in_branch(node, node.reader, parts)
+            return _in_branch(node, node.reader, parts, index)
     return None
 
 
-def _in_branch(node: nodes.FromUnion, reader: Union, parts: Sequence[str]) -> Sequence[str] | None:
+def _in_branch(node: nodes.FromUnion, reader: Union, parts: Sequence[str], index: _Index) -> Sequence[str] | None:
     """The same for a leaf in a union that stays one."""
     names = dict(zip(map(id, reader.values), branch_names(reader), strict=True))
     was = dict(zip(map(id, node.writer.values), branch_names(node.writer), strict=True))
@@ -86,10 +93,10 @@ def _in_branch(node: nodes.FromUnion, reader: Union, parts: Sequence[str]) -> Se
         if is_null(writer) or not isinstance(branch, nodes.ToBranch):
             continue
         if reader.optional:
-            return _written(branch.node, parts)
+            return _written(branch.node, parts, index)
         name = names[id(reader.branches[branch.index])]
         if parts[0] == paths.branch("", name) and was[id(writer)] == name:
-            return _beneath(parts[0], _written(branch.node, parts[1:]))
+            return _beneath(parts[0], _written(branch.node, parts[1:], index))
     return None
 
 
@@ -109,36 +116,9 @@ class Filter:
         return self.predicate.path
 
 
-def filters(asked: Iterable[Predicate], anchors: Iterable[str]) -> tuple[Filter, ...]:
-    """The filters of these predicates; *anchors* are the columns that tell rows apart."""
-    others = tuple(anchors)
-    return tuple(Filter(p, tuple(dict.fromkeys((paths.parts(p.path)[0], *others)))) for p in asked)
-
-
-#: So many rows are looked at to find the columns that tell rows apart, and so many columns are enough.
-_LOOKED_AT: Final = 4096
-_ANCHORS: Final = 2
-
-
-def anchors(batch: pa.RecordBatch, record: Record) -> tuple[str, ...]:
-    """The columns, two at most, that tell the rows of a batch apart best: one, where it is another in each row."""
-    part = batch.slice(0, _LOOKED_AT)
-    found = []
-    for at, column_ in enumerate(record.fields):
-        index = part.schema.get_field_index(column_.name)
-        if index >= 0 and _flat(part.schema.field(index).type):
-            values = part.column(index)
-            text = pa.types.is_string(values.type) or pa.types.is_binary(values.type)
-            found.append((-pc.count_distinct(values, mode="all").as_py(), text, at, column_.name))
-    found.sort()
-    if found and -found[0][0] == part.num_rows:
-        del found[1:]
-    return tuple(name for *_, name in found[:_ANCHORS])
-
-
-def _flat(type_: pa.DataType) -> bool:
-    t = pa.types
-    return not (t.is_nested(type_) or t.is_null(type_) or t.is_boolean(type_) or t.is_floating(type_))
+def filters(asked: Iterable[Predicate]) -> tuple[Filter, ...]:
+    """The filters of these predicates, each with the column that its leaf lies in."""
+    return tuple(Filter(p, (paths.parts(p.path)[0],)) for p in asked)
 
 
 @dataclass(slots=True)
@@ -149,15 +129,11 @@ class Samples:
     first: dict[str, Any] = field(default_factory=dict)
     largest: dict[str, Any] = field(default_factory=dict)
     last: dict[str, Any] = field(default_factory=dict)
-    anchors: tuple[str, ...] | None = None
 
-    def look(self, batch: pa.RecordBatch, record: Record | None = None) -> None:
-        """Take what the batch has for leaves that have no value yet; with *record* also larger values of the others,
-        and the columns that tell its rows apart."""
-        if self.anchors is None and record is not None and batch.num_rows:
-            self.anchors = anchors(batch, record)
+    def look(self, batch: pa.RecordBatch, more: bool = False) -> None:
+        """Take what the batch has for leaves that have no value yet, and with *more* for the others, too."""
         for path, type_ in self.wanted.items():
-            if (path in self.first and record is None) or not _comparable(type_):
+            if (path in self.first and not more) or not _comparable(type_):
                 continue
             values = column(batch, path)
             if values is None:

@@ -103,7 +103,21 @@ def open_catalog(location: Location, options: Mapping[str, Any], *, create: bool
     root = folder.resolve()
     properties = {"uri": f"sqlite:///{root / CATALOG_FILE}", "warehouse": root.as_uri()}
     with translated(location.uri):
-        return SqlCatalog(_only_name(root / CATALOG_FILE), **{**properties, **options})
+        return _Embedded(_only_name(root / CATALOG_FILE), **{**properties, **options})
+
+
+class _Embedded(SqlCatalog):
+    """A catalog in a file. A metadata file never changes once a catalog names it, so the last one is not read again:
+    of a table with thousands of columns that takes longer than all else."""
+
+    _last: IcebergTable | None = None
+
+    def _convert_orm_to_iceberg(self, orm_table: Any) -> IcebergTable:
+        last = self._last
+        if last is None or orm_table.metadata_location != last.metadata_location:
+            last = self._last = super()._convert_orm_to_iceberg(orm_table)
+        # A table of its own: others change theirs in place.
+        return IcebergTable(last.name(), last.metadata, last.metadata_location, last.io, self)
 
 
 def _configured(location: Location, options: Mapping[str, Any]) -> Catalog:

@@ -199,6 +199,8 @@ class _Evolution:
                 self.found.required.add(path)
             self.found.moved[made.field_id] = column.field_id
             return made
+        if (name, required, doc) == (column.name, column.required, column.doc) and type_ == column.field_type:
+            return column
         return NestedField(
             column.field_id,
             name,
