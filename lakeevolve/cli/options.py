@@ -20,6 +20,12 @@ ROUTES: Final = ("metadata", "backfill", "rewrite")
 SEVERITIES: Final = ("error", "warning", "info", "never")
 
 
+def _modes() -> Sequence[str]:
+    from lakeevolve.rules.modes import MODES
+
+    return MODES
+
+
 def one_of(option: str, choices: Sequence[str]) -> Callable[[str | None], str | None]:
     """A callback that lets one of the choices pass."""
 
@@ -70,6 +76,8 @@ def _output(formats: Sequence[str]) -> Any:
 
 PlainFormat = Annotated[str, _format(PLAIN)]
 PlainOutput = Annotated[list[str] | None, _output(PLAIN)]
+RulesFormat = Annotated[str, _format((*PLAIN, "markdown"))]
+RulesOutput = Annotated[list[str] | None, _output((*PLAIN, "markdown"))]
 ChangesFormat = Annotated[str, _format(CHANGES)]
 ChangesOutput = Annotated[list[str] | None, _output(CHANGES)]
 FindingsFormat = Annotated[str, _format(FINDINGS)]
@@ -79,7 +87,12 @@ FailOnOption = Annotated[
 ]
 ModeOption = Annotated[
     str,
-    typer.Option("--mode", help="NONE, BACKWARD, FORWARD, FULL or one of the _TRANSITIVE ones.", metavar="MODE"),
+    typer.Option(
+        "--mode",
+        help="NONE, BACKWARD, FORWARD, FULL or one of the _TRANSITIVE ones.",
+        metavar="MODE",
+        autocompletion=lambda: list(_modes()),
+    ),
 ]
 RenameOption = Annotated[
     list[str] | None,

@@ -15,6 +15,10 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
 def markdown(outcome: Outcome) -> str:
     """Under ``LIMIT`` characters, whatever the number of findings; what is left out is counted."""
+    if outcome.kind == "rules":
+        from lakeevolve.report.rules_page import rules_page
+
+        return rules_page(outcome)
     head = [f"<!-- lakeevolve:{outcome.kind} -->", f"## {_text(outcome.title)}"]
     if outcome.verdict:
         head += ["", f"**{_text(outcome.verdict)}**"]

@@ -26,7 +26,7 @@ class Outcome:
 
     ``record`` is its JSON, ``text`` gives what a terminal shows, ``findings`` what formats for findings tell.
     ``title`` says in a line what it is about, ``verdict`` what it came to. ``blocked``: what was planned may not be
-    done.
+    done. A project has ``parts``, one for each subject or table.
     """
 
     kind: Kind
@@ -36,6 +36,13 @@ class Outcome:
     verdict: str = ""
     findings: tuple[Finding, ...] = ()
     blocked: bool = False
+    parts: tuple[Outcome, ...] = field(default=(), repr=False)
+
+    @property
+    def own(self) -> tuple[Finding, ...]:
+        """The findings that are of no part."""
+        of_parts = {id(finding) for part in self.parts for finding in part.findings}
+        return tuple(finding for finding in self.findings if id(finding) not in of_parts)
 
 
 def of_diff(diff: Diff) -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lakeevolve.errors import LakeEvolveError, ReplayMismatch, worst
@@ -66,16 +67,26 @@ def of_project(parts: Parts, fail_on: str, *, detailed: bool = False) -> Outcome
         "findings": [finding.to_json() for finding in parts.findings],
     }
     findings = [*parts.findings, *(found for each in outcomes if each is not None for found in each.findings)]
-    once = {(found.fingerprint, found.subject, found.waived): found for found in findings}
+    once = {(found.fingerprint, found.waived): found for found in reversed(findings)}
     return Outcome(
         "project",
         record,
         lambda: _text(parts, outcomes, codes),
         f"{parts.project.shown}: {parts.kind}",
         _verdict(codes),
-        tuple(once.values()),
+        tuple(reversed(once.values())),
         blocked=any(outcome is not None and outcome.blocked for outcome in outcomes),
+        parts=tuple(_named(part, outcome) for part, outcome in zip(parts.parts, outcomes, strict=True)),
     )
+
+
+def _named(part: Part, outcome: Outcome | None) -> Outcome:
+    """A part's outcome under the part's name."""
+    if outcome is not None:
+        return replace(outcome, title=part.name)
+    assert part.error is not None
+    said = "; ".join(part.error.lines())
+    return Outcome("project", {}, lambda: said, part.name, said)
 
 
 def _outcome(kind: str, part: Part) -> Outcome | None:

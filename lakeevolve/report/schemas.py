@@ -7,6 +7,7 @@ back.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any, Final
 
 from lakeevolve.errors import ConfigError
@@ -87,11 +88,26 @@ _REPLAY: Final = _object(
     evidence=_EVIDENCE,
 )
 
+_TOLD_CHANGE: Final = {**_CHANGE, "properties": {**_CHANGE["properties"], "text": _TEXT}}
+_BY: Final = {"type": "string", "enum": ["first", "plan", "others"]}
+_REPLAYED: Final = _object(ok=_FLAG, files=_COUNT, rows=_COUNT, mismatched=_COUNT)
+_VERDICTS: Final = _object(
+    mode=_TEXT,
+    fail_on=_TEXT,
+    findings=_list(_object(rule=_TEXT, severity=_TEXT, path=_TEXT, fingerprint=_TEXT, waived_by=_or_null(_TEXT))),
+)
+
+#: Name -> what makes the schema of a file that people write; loaded when it is asked for.
+FILES: Final[Mapping[str, str]] = {
+    "config": "lakeevolve.config.load:project_schema",
+    "approval": "lakeevolve.config.approvals:approval_schema",
+}
+
 #: Name -> the schema; the names are those of the commands whose ``--format json`` they describe.
 SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = {
     "diff": _record(
         "diff",
-        changes=_list({**_CHANGE, "properties": {**_CHANGE["properties"], "text": _TEXT}}),
+        changes=_list(_TOLD_CHANGE),
         suggestions=_list(_object(old=_TEXT, new=_TEXT, reason=_TEXT, fix=_TEXT)),
     ),
     "check": _record(
@@ -111,10 +127,20 @@ SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = {
     "verify": _record("verify", **_REPLAY["properties"]),
     "history": _record(
         "history",
+        uri=_TEXT,
+        findings=_list(_FINDING),
+        rebuilt=_list(_TEXT),
         versions=_list(
             _object(
                 version=_COUNT,
                 digest=_DIGEST,
+                by=_BY,
+                drift=_FLAG,
+                changes=_list(_TOLD_CHANGE),
+                approver=_or_null(_TEXT),
+                verdicts=_or_null(_VERDICTS),
+                replay=_or_null(_REPLAYED),
+                ledger={"type": "string", "enum": ["none", "recorded", "rebuilt"]},
                 plan=_or_null(_DIGEST),
                 derived=_FLAG,
                 at=_or_null(_TEXT),
@@ -125,6 +151,58 @@ SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = {
                 schema=_AVRO,
             )
         ),
+    ),
+    "history-column": _record(
+        "history of a column",
+        uri=_TEXT,
+        column=_TEXT,
+        versions=_list(
+            _object(
+                version=_COUNT,
+                at=_or_null(_TEXT),
+                by=_BY,
+                plan=_or_null(_DIGEST),
+                approver=_or_null(_TEXT),
+                path=_or_null(_TEXT),
+                type=_or_null(_TEXT),
+                events=_list(_TEXT),
+            )
+        ),
+    ),
+    "ledger": _record(
+        "ledger entry",
+        lakeevolve=_TEXT,
+        table=_object(uri=_TEXT, format=_TEXT, id=_TEXT),
+        version=_COUNT,
+        schema=_DIGEST,
+        plan=_DIGEST,
+        at=_or_null(_TEXT),
+        fills=_PATHS,
+        renames=_PATHS,
+        routes=_PATHS,
+        changes=_list(_CHANGE),
+        approver=_or_null(_TEXT),
+        approval=_or_null(_object(approver=_TEXT, until=_TEXT, reason=_TEXT)),
+        verdicts=_or_null(_VERDICTS),
+        replay=_or_null(_REPLAYED),
+        rebuilt=_FLAG,
+        seal=_DIGEST,
+    ),
+    "project": _record(
+        "project",
+        project=_TEXT,
+        kind={"type": "string", "enum": ["check", "plan", "verify", "apply"]},
+        code=_COUNT,
+        parts=_list(
+            _object(
+                subject=_TEXT,
+                table=_or_null(_TEXT),
+                code=_COUNT,
+                error=_or_null(_object(what=_TEXT, where=_or_null(_TEXT), hint=_or_null(_TEXT), exit_code=_COUNT)),
+                result=_or_null({"type": "object", "description": "As the command's own output is, for one table."}),
+            )
+        ),
+        findings=_list(_FINDING),
     ),
     "describe": _record(
         "description",
@@ -152,6 +230,10 @@ SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 def schema_named(name: str) -> Mapping[str, Any]:
     """The JSON Schema of that name. Raises ``ConfigError`` where there is none."""
+    if name in FILES:
+        module, _, function = FILES[name].partition(":")
+        made: Mapping[str, Any] = getattr(import_module(module), function)()
+        return made
     if name not in SCHEMAS:
-        raise ConfigError(f"there is no JSON Schema {name!r}", hint="one of " + ", ".join(SCHEMAS))
+        raise ConfigError(f"there is no JSON Schema {name!r}", hint="one of " + ", ".join((*SCHEMAS, *FILES)))
     return SCHEMAS[name]

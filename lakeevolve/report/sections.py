@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lakeevolve.model.change import Change
@@ -43,9 +43,21 @@ def sections(outcome: Outcome) -> list[Section]:
             found = [*_replayed(record), *_findings(outcome.findings), *_list("Not covered", record.get("notes", ()))]
         case "history":
             found = [*_versions(record["versions"])]
+        case "project":
+            found = [*_parts(outcome), *_findings(outcome.own)]
         case _:
             found = []
     return found
+
+
+def _parts(outcome: Outcome) -> Iterator[Section]:
+    """An overview, then what each part has to say under its name."""
+    if outcome.parts:
+        rows = tuple((part.title, part.verdict) for part in outcome.parts)
+        yield Section(f"Parts ({len(rows)})", rows, ("part", "result"))
+    for part in outcome.parts:
+        for section in sections(part):
+            yield replace(section, title=f"{part.title}: {section.title}")
 
 
 def _list(title: str, items: Iterable[str], *, folded: bool = False) -> Iterator[Section]:

@@ -216,6 +216,26 @@ def rule_text(rule: Rule) -> str:
     )
 
 
+def finding_text(finding: Finding, where: str, rule: str | None) -> str:
+    """A finding with where it stands, what its rule says, and how it would be waived."""
+    file = "" if finding.file is None else f"{finding.file}{f':{finding.line}' if finding.line else ''}"
+    lines = [f"{finding.fingerprint} in {where}", *findings_text([finding])]
+    lines += [f"         of: {', '.join(filter(None, (finding.subject, file)))}"] if finding.subject or file else []
+    lines += ["", rule] if rule is not None else []
+    return "\n".join(
+        [
+            *lines,
+            "",
+            "to let it pass, with a reason and somebody who says so, in lakeevolve.yaml:",
+            "  policy:",
+            "    waivers:",
+            f"      - fingerprint: {finding.fingerprint}",
+            "        reason: ...",
+            "        approver: ...",
+        ]
+    )
+
+
 def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
