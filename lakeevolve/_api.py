@@ -86,6 +86,9 @@ def check(
 ) -> Report:
     """Judge a candidate schema against the versions before it (oldest first).
 
+    ``history`` holds sources, or is one itself: a folder of versions, ``git:REF:path@*`` and ``delta:PATH@*`` each
+    name several.
+
     ``compatible`` is a matter of the mode alone; ``findings`` hold everything else too, each with every version that
     it concerns; ``rollout`` says who moves first.
 
@@ -95,9 +98,11 @@ def check(
     False
     """
     from lakeevolve.rules.modes import check as judge
+    from lakeevolve.sources import expand
     from lakeevolve.sources import load as load_source
 
-    versions = [load_source(version, lenient=True) for version in history]
+    sources = [history] if isinstance(history, str | Path) else history
+    versions = [load_source(version, lenient=True) for source in sources for version in expand(source)]
     return judge(load(candidate), versions, mode, contracts, policy, renames=renames, not_renames=not_renames)
 
 
