@@ -49,6 +49,10 @@ from lakeevolve.tables.delta.spark import statements
 from lakeevolve.tables.delta.types import DeltaType, Struct, primitives_of, requires, same_type
 
 _REWRITE_READERS: Final = ("whoever streams the table or reads its change feed sees every row removed and added",)
+_FEED: Final = (
+    "load_cdf of delta-rs reads earlier changes under the new schema, where columns of old names are NULL or fail: for "
+    "those, open the table at the version before the rewrite"
+)
 _MARKER_ONLY: Final = "no column changes; the new schema is recorded in the table's marker"
 _NTZ: Final = "timestampNtz"
 
@@ -425,6 +429,8 @@ class _Rules:
         unchecked = self.facts.unevaluable()
         if unchecked is not None:
             return _refuse(unchecked)
+        if features.change_feed(self.facts.metadata):
+            found = replace(found, readers=(*found.readers, _FEED))
         if type_ is not None and self._new_ntz(type_):
             return _refuse(
                 "a local timestamp needs the feature timestampNtz, which a rewrite through delta-rs cannot add; add "

@@ -12,6 +12,7 @@ from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import Field
 from lakeevolve.tables import marker
 from lakeevolve.tables.base import MarkerEntry
+from lakeevolve.tables.delta import features
 from lakeevolve.tables.delta.schema import AVRO_TYPE, avro_metadata, new_column
 from lakeevolve.tables.delta.store import guard, parse_address
 from lakeevolve.tables.delta.table import Table
@@ -57,7 +58,7 @@ def create_table(
     Raises
     ------
     UnsupportedTable
-        A field has no Delta type.
+        A field has no Delta type, or a table property asks for what delta-rs does not do.
     TableError
         There is a table already.
 
@@ -70,6 +71,7 @@ def create_table(
     from deltalake import Schema as DeltaSchema
 
     address = parse_address(uri, storage_options)
+    features.refuse_properties(configuration or {}, address.uri)
     struct = Struct(tuple(_column(f) for f in schema.fields))
     first = MarkerEntry(1, schema.to_json(), schema.digest, None, {"version": None}, {}, {}, {})
     marks = marker.to_properties([first]) if mark else {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from lakeevolve.errors import UnsupportedTable
@@ -36,6 +36,47 @@ _WRITABLE: Final = frozenset(
     }
 )
 
+#: Properties that turn on what delta-rs does not do: it sets them, and the table is not what they say.
+_UNKEPT: Final = frozenset(
+    {
+        "delta.enabletypewidening",
+        "delta.enableincommittimestamps",
+        "delta.enablerowtracking",
+        "delta.enableicebergcompatv1",
+        "delta.enableicebergcompatv2",
+        "delta.enableicebergcompatv3",
+        "delta.universalformat.enabledformats",
+        "delta.enablevarianttype",
+    }
+)
+_KNOWN: Final = _UNKEPT | {
+    "delta.appendonly",
+    "delta.autooptimize.autocompact",
+    "delta.autooptimize.optimizewrite",
+    "delta.checkpoint.writestatsasjson",
+    "delta.checkpoint.writestatsasstruct",
+    "delta.checkpointinterval",
+    "delta.checkpointpolicy",
+    "delta.columnmapping.mode",
+    "delta.columnmapping.maxcolumnid",
+    "delta.compatibility.symlinkformatmanifest.enabled",
+    "delta.dataskippingnumindexedcols",
+    "delta.dataskippingstatscolumns",
+    "delta.deletedfileretentionduration",
+    "delta.enablechangedatafeed",
+    "delta.enabledeletionvectors",
+    "delta.enableexpiredlogcleanup",
+    "delta.isolationlevel",
+    "delta.logretentionduration",
+    "delta.minreaderversion",
+    "delta.minwriterversion",
+    "delta.randomizefileprefixes",
+    "delta.randomprefixlength",
+    "delta.settransactionretentionduration",
+    "delta.targetfilesize",
+    "delta.tunefilesizesforrewrites",
+}
+
 _CONSTRAINT: Final = "delta.constraints."
 _INVARIANT: Final = "delta.invariants"
 _GENERATED: Final = "delta.generationExpression"
@@ -61,6 +102,23 @@ def mapped(metadata: Metadata) -> bool:
 
 def by_id(metadata: Metadata) -> bool:
     return metadata.configuration.get("delta.columnMapping.mode", "none").lower() == "id"
+
+
+def change_feed(metadata: Metadata) -> bool:
+    return metadata.configuration.get("delta.enableChangeDataFeed", "false").lower() == "true"
+
+
+def refuse_properties(configuration: Mapping[str, str], where: str) -> None:
+    """Raise ``UnsupportedTable`` for a property that names a feature which delta-rs sets and does not keep up."""
+    for key, value in configuration.items():
+        name = key.lower()
+        refused = name in _UNKEPT and value.lower() not in ("false", "none", "")
+        if refused or (name.startswith("delta.") and not name.startswith(_CONSTRAINT) and name not in _KNOWN):
+            raise UnsupportedTable(
+                f"the table property {key} would be set and nothing would act on it here",
+                where=where,
+                hint="leave it out, or create the table with Spark",
+            )
 
 
 def append_only(metadata: Metadata) -> bool:

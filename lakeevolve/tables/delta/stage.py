@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from lakeevolve.errors import PlanBlocked, TableError, UnsupportedTable
+from lakeevolve.errors import LakeEvolveError, PlanBlocked, TableError, UnsupportedTable
 from lakeevolve.tables.base import DataFile, Evolution, Predicate, StagedFile
 from lakeevolve.tables.delta import features
 from lakeevolve.tables.delta.evolve import Alteration, Wanted
@@ -172,8 +172,12 @@ def rewrite(
         )
         _check_conditions(staged, snapshot)
         return staged
-    except BaseException:
-        delete(fs, begun)
+    except BaseException as error:
+        left = delete(fs, begun)
+        if left and isinstance(error, LakeEvolveError):
+            # The table does not list them, so that VACUUM takes them; until then somebody should know.
+            orphans = f"no table lists these files, and VACUUM takes them: {', '.join(left)}"
+            error.hint = orphans if error.hint is None else f"{error.hint}; {orphans}"
         raise
 
 

@@ -81,7 +81,7 @@ def test_another_schema_change_between_stage_and_commit_conflicts(table: str) ->
 def test_a_rewrite_is_one_commit_and_its_copy_another(table: str) -> None:
     evolve(table, RENAMED)
     kinds = [next(iter(a)) for a in log_actions(folder(table), 3)]
-    assert sorted(set(kinds)) == ["add", "commitInfo", "metaData", "remove"]
+    assert sorted(set(kinds)) == ["add", "commitInfo", "metaData", "remove", "txn"]
     assert kinds.count("add") == kinds.count("remove") == 2
     said = info(folder(table), 3)
     assert said["lakeevolve.version"] == "2"
