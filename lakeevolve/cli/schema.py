@@ -18,9 +18,9 @@ def schema(
         ),
     ] = None,
 ) -> int:
-    """Print the JSON Schema of an output."""
+    """Print the JSON Schema of an output, of lakeevolve.yaml (config) or of an approval."""
     from lakeevolve.report.json import json_text
-    from lakeevolve.report.schemas import SCHEMAS, schema_named
+    from lakeevolve.report.schemas import FILES, SCHEMAS, schema_named
 
-    write("\n".join(SCHEMAS) if name is None else json_text(schema_named(name)), coloured=False)
+    write("\n".join((*SCHEMAS, *FILES)) if name is None else json_text(schema_named(name)), coloured=False)
     return 0

@@ -41,6 +41,8 @@ def sections(outcome: Outcome) -> list[Section]:
             found = [*_applied(record), *_findings(outcome.findings)]
         case "verify":
             found = [*_replayed(record), *_findings(outcome.findings), *_list("Not covered", record.get("notes", ()))]
+        case "schema":
+            found = [Section("Fields", tuple(record["fields"]), ("path", "type", "default", "doc"))]
         case "history":
             found = [*_versions(record["versions"])]
         case "project":

@@ -373,6 +373,16 @@ def test_the_findings_of_all_parts_are_in_formats_for_findings(shop: Here) -> No
     assert json.loads((shop.folder / "all.json").read_text())["code"] == 1
 
 
+def test_markdown_and_html_tell_each_part_under_its_name(shop: Here) -> None:
+    (shop.folder / "orders.avsc").write_text("{")
+    for format in ("markdown", "html"):
+        said = shop.run("check", "--format", format, code=2)
+        assert "Parts (2)" in said
+        assert "orders.avsc" in said
+        assert "Findings (" in said
+        assert "TYPE-CHANGED" in said
+
+
 def test_of_several_exit_codes_the_one_counts_that_says_most() -> None:
     assert worst([]) == 0
     assert [worst([0, 3, 1]), worst([1, 4]), worst([4, 2]), worst([2, 5]), worst([5, 6]), worst([6, 130])] == [
