@@ -5,7 +5,7 @@ All of them are text or flags: see ``Command`` in :mod:`lakeevolve.cli.app`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import typer
@@ -20,7 +20,7 @@ ROUTES: Final = ("metadata", "backfill", "rewrite")
 SEVERITIES: Final = ("error", "warning", "info", "never")
 
 
-def _modes() -> Sequence[str]:
+def _modes() -> Iterable[str]:
     from lakeevolve.rules.modes import MODES
 
     return MODES

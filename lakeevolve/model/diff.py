@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import Literal, TypeVar
 
 from lakeevolve.model import path as paths
@@ -86,6 +87,10 @@ class Diff:
     suggestions: tuple[Suggestion, ...] = ()
     renames: Mapping[str, str] = field(default_factory=dict)
     unused: tuple[tuple[str, str], ...] = ()
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return str(import_module("lakeevolve.report.notebook").shown(self))
 
 
 def diff(old: Schema, new: Schema, renames: Renames = ()) -> Diff:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 
 from lakeevolve.model.types import AvroType, Field, Record
 
@@ -58,3 +59,7 @@ class Schema:
         from lakeevolve.model.digest import schema_json
 
         return schema_json(self)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return str(import_module("lakeevolve.report.notebook").shown(self))

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -251,6 +252,10 @@ class Plan:
                 "steps": {step.id: step.estimate.to_json() for step in self.steps},
             },
         }
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return str(import_module("lakeevolve.report.notebook").shown(self))
 
     def save(self, path: str | Path) -> Path:
         """Write the plan as JSON and return where."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, Final
 
 from lakeevolve.errors import ReplayMismatch
@@ -98,6 +99,10 @@ class ReplayResult:
                 where=where,
                 hint="lakeevolve verify lists them; restore the table or rewrite the files",
             )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return str(import_module("lakeevolve.report.notebook").shown(self))
 
     def __str__(self) -> str:
         verdict = "equal" if self.ok else f"{self.mismatched} mismatches"

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from lakeevolve.rules.modes import Report
     from lakeevolve.tables.base import Version
 
-Kind = Literal["diff", "check", "plan", "apply", "verify", "history", "describe", "rules", "project", "rollback"]
+Kind = Literal[
+    "diff", "check", "plan", "apply", "verify", "history", "describe", "rules", "schema", "project", "rollback"
+]
 
 
 @dataclass(frozen=True, slots=True)

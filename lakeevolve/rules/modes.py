@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from difflib import get_close_matches
+from importlib import import_module
 from typing import Final, Protocol, runtime_checkable
 
 from lakeevolve.avro.resolution import resolve
@@ -68,6 +69,10 @@ class Report:
         """The findings that fail the check: not waived, at or above ``fail_on``."""
         policy = Policy(fail_on=self.fail_on)
         return tuple(found for found in self.findings if not found.waived and policy.fails(found.severity))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return str(import_module("lakeevolve.report.notebook").shown(self))
 
 
 def check(

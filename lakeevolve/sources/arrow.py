@@ -174,7 +174,7 @@ def _scalar(type_: pa.DataType) -> Any:
 def _is_text(type_: pa.DataType) -> bool:
     import pyarrow as pa
 
-    return pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_)
+    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
 
 
 def _refused(path: str, what: str, source: str | None) -> SourceError:
