@@ -1,0 +1,145 @@
+"""Every command that the documentation shows is one, and those of the pages about CI and tests run as they stand."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import lakeevolve as le
+from lakeevolve.__main__ import main
+from lakeevolve.cli.app import COMMANDS, app
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+#: What stands for something of the reader's own.
+PLACEHOLDERS = {
+    "OLD...": "old.avsc",
+    "OLD": "old.avsc",
+    "NEW": "new.avsc",
+    "TABLE": "delta:lake/orders",
+    "TARGET": "new.avsc",
+    "PLAN": "plan.json",
+    "RULE": "FIELD-ADDED-NO-DEFAULT",
+    "FINGERPRINT": "0123456789abcdef",
+    "NAME": "plan",
+    "N": "1",
+}
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    text = page.read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def commands() -> Iterator[tuple[str, str]]:
+    """Page and command, of the blocks and of what stands between backticks in the text."""
+    for page in PAGES:
+        name = page.relative_to(ROOT).as_posix()
+        for block in blocks(page, "bash"):
+            for line in block.replace("\\\n", " ").splitlines():
+                for part in re.split(r"&&|\|", line):
+                    if re.match(r"\s*(\S*/)?lakeevolve(\s|$)", part):
+                        yield name, part.strip()
+        without = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        for command in re.findall(r"`(lakeevolve [a-z][^`\n]*)`", without):
+            yield name, command
+
+
+def words(command: str) -> list[str]:
+    _, *rest = shlex.split(command.partition(" > ")[0], comments=True)
+    return [PLACEHOLDERS.get(word, word) for word in rest]
+
+
+@pytest.mark.parametrize(("page", "command"), sorted(set(commands())))
+def test_every_command_that_is_shown_is_one_with_those_options(page: str, command: str) -> None:
+    import typer
+
+    name, *rest = words(command)
+    assert name in COMMANDS, f"{page}: {command}"
+    if not rest:
+        return
+    group = typer.main.get_command(app)
+    found = group.get_command(None, name)  # type: ignore[attr-defined]
+    # Raises where an option or an argument is none.
+    context = found.make_context(name, rest)
+    assert not context.args
+
+
+def test_the_pages_show_every_command_that_matters() -> None:
+    shown = {words(command)[0] for _, command in commands()}
+    assert {"diff", "check", "plan", "apply", "verify", "show", "history", "schema", "explain"} <= shown
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: Callable[..., pa.Table]) -> Path:
+    """A repository with a schema that is being changed, its remote, and a table of the old one."""
+    from lakeevolve.tables import delta
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LAKEEVOLVE_STATE", str(tmp_path / "state"))
+    old = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}]}
+    new = {**old, "fields": [{"name": "id", "type": "long"}]}
+    schema = Path("schemas/orders.avsc")
+    schema.parent.mkdir()
+    schema.write_text(json.dumps(old))
+    who = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+    for command in (
+        ["init", "-q", "-b", "main"],
+        ["add", "schemas"],
+        [*who, "commit", "-qm", "first"],
+        ["clone", "-q", "--bare", ".", "remote.git"],
+        ["remote", "add", "origin", "remote.git"],
+        ["fetch", "-q"],
+    ):
+        subprocess.run(["git", *command], check=True)
+    schema.write_text(json.dumps(new))
+    delta.create_table("delta:lake/orders", le.load(old))
+    delta.append("delta:lake/orders", rows(le.load(old), 5, 1))
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", ["docs/ci.md", "docs/testing.md"])
+def test_the_commands_of_a_page_run_as_they_stand(
+    page: str, workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [line for block in blocks(ROOT / page, "bash") for line in block.splitlines() if line]
+    assert lines
+    for line in lines:
+        assert main(words(line)) == 0, line
+        printed = capsys.readouterr()
+        assert printed.out
+        assert printed.err == ""
+
+
+def test_the_table_of_formats_names_them_all() -> None:
+    from lakeevolve.report.render import RENDERERS
+
+    text = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    for format in RENDERERS:
+        assert f"| `{format}` |" in text
+
+
+def test_the_index_names_every_source() -> None:
+    from lakeevolve.sources import SCHEMES
+
+    text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    for scheme in SCHEMES:
+        assert scheme == "file" or f"`{scheme}:" in text, scheme
+
+
+def test_every_page_is_linked_and_every_link_leads_somewhere() -> None:
+    linked = set()
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+\.md)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            found = (page.parent / target).resolve()
+            assert found.is_file(), f"{page.name}: {target}"
+            linked.add(found)
+    missing = {page.relative_to(ROOT).as_posix() for page in PAGES if page.resolve() not in linked}
+    assert missing <= {"README.md"}
