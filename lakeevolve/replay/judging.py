@@ -204,7 +204,6 @@ def _named(
     """The mismatches of a multiset that is known to differ."""
     name = file.path if file is not None else None
     predicate = None if asked is None else asked.predicate
-    columns = None if asked is None else asked.columns
     found: list[Mismatch] = []
     skip: frozenset[str] = frozenset()
     first = next((rows.batch.schema for one in files for rows in expected_rows(job, one)), None)
@@ -212,7 +211,7 @@ def _named(
         found, skip = type_mismatches(first, read.schema, job.record, name, job.reader)
 
     def actual() -> Iterator[Rows]:
-        return plain(actual_rows(job, file, predicate, columns))
+        return plain(actual_rows(job, file, predicate))
 
     found += find(job, files, actual, skip, name, asked, read.softly, excused, models).mismatches
     if not found:
@@ -255,10 +254,7 @@ def find(
         for part in rows:
             there = predicates.above(part.batch, predicate.path) if predicate is not None and only_inner else None
             kept = part if there is None else part.filter(there)
-            names = (
-                kept.batch.schema.names if asked is None else [n for n in asked.columns if n in kept.batch.schema.names]
-            )
-            batch = kept.batch.select([n for n in names if n not in skip])
+            batch = kept.batch.select([n for n in kept.batch.schema.names if n not in skip])
             yield kept._replace(batch=faults.soften(batch) if soft else batch)
 
     def everything() -> Iterator[Rows]:

@@ -201,10 +201,10 @@ class _Proof:
         for _, file in sorted({file.version: file for file in reversed(self.files)}.items()):
             try:
                 for _, rows in zip(range(_PEEKED), expected_rows(self.job, file), strict=False):
-                    samples.look(rows.batch, newest.schema.record)
+                    samples.look(rows.batch, more=True)
             except Unreadable:
                 continue
-        return predicates.filters(samples.predicates(), samples.anchors or ())
+        return predicates.filters(samples.predicates())
 
     def _files(self, function: Callable[[Any], Checked], files: Sequence[DataFile], done: int) -> list[Checked]:
         found: list[Checked] = []

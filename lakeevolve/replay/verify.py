@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
@@ -240,7 +240,7 @@ class _Run:
         wanted = self._wanted(columns, since)
         samples = self._peek(wanted)
         missing = {path: wanted[path] for path in samples.missing}
-        early = predicates.filters(samples.predicates(), samples.anchors or ())
+        early = predicates.filters(samples.predicates())
         newest = self.folds.newest.schema
         self.consumers = (*consumers.of_versions(forward, newest), *consumers.prepare(contracts, newest))
         self.note(consumers.refused(self.consumers))
@@ -262,7 +262,7 @@ class _Run:
                 self._one_by_one()
         clean = self._clean()
         self._filters(early, [one for one in self.checked if one.file.path in clean])
-        late = self._late(missing, samples.anchors or (), clean)
+        late = self._late(missing, clean)
         if late:
             self._filters(*late)
         name, distribution = OWN_READER[self.table.format]
@@ -295,7 +295,7 @@ class _Run:
         for _, file in sorted(first.items()):
             try:
                 for _, rows in zip(range(_PEEKED), expected_rows(self.job, file), strict=False):
-                    samples.look(rows.batch, self.folds.newest.schema.record)
+                    samples.look(rows.batch, more=True)
             except Unreadable:
                 # The reading of all files reports it.
                 continue
@@ -358,14 +358,14 @@ class _Run:
         return {path for path in clean if path is not None}
 
     def _late(
-        self, missing: Mapping[str, AvroType], anchors: Iterable[str], clean: Collection[str]
+        self, missing: Mapping[str, AvroType], clean: Collection[str]
     ) -> tuple[tuple[predicates.Filter, ...], list[Checked]] | None:
         """Filters by values that only the reading of all files came upon, and what they must let through."""
         samples = predicates.Samples(missing)
         for one in self.checked:
             if one.samples is not None:
                 samples.take(one.samples)
-        late = predicates.filters([one for path in missing for one in samples.compared(path)], anchors)
+        late = predicates.filters([one for path in missing for one in samples.compared(path)])
         if not late:
             return None
         job = replace(self.job, asked=late, wanted={}, consumers=(), hashed=False, sums=False, store=None)
