@@ -53,6 +53,7 @@ _FEED: Final = (
     "load_cdf of delta-rs reads earlier changes under the new schema, where columns of old names are NULL or fail: for "
     "those, open the table at the version before the rewrite"
 )
+_FEED_COLUMNS: Final = ("_change_type", "_commit_version", "_commit_timestamp")
 _MARKER_ONLY: Final = "no column changes; the new schema is recorded in the table's marker"
 _NTZ: Final = "timestampNtz"
 
@@ -278,6 +279,11 @@ class _Rules:
         """Why a column cannot get the name at the end of *path*, or None."""
         name, parent = paths.leaf(path), paths.parent(path)
         if parent == paths.ROOT:
+            if name.lower() in _FEED_COLUMNS and features.change_feed(self.facts.metadata):
+                return (
+                    f"{name} is a column of the table's change data feed (delta.enableChangeDataFeed); give the field "
+                    "another name"
+                )
             foreign = next((f for f in self.facts.foreign if f.lower() == name.lower()), None)
             if foreign is not None:
                 return f"the table already has a column {foreign} that no schema owns; give the field another name"

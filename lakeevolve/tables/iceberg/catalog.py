@@ -192,6 +192,14 @@ def _refuse_unsound(metadata: TableMetadata, where: str) -> None:
             where=where,
             hint="roll the table back to earlier metadata, or mend the file",
         )
+    try:
+        metadata.name_mapping()
+    except ValueError as error:
+        raise Unsupported(
+            "the table's name mapping (the property schema.name-mapping.default) is not one",
+            where=where,
+            hint="set the property anew, or remove it where every data file has field ids",
+        ) from without_secrets(error)
     if "encryption.key-id" in metadata.properties:
         raise Unsupported(
             "the table is encrypted (encryption.key-id), and no Python library decrypts Iceberg tables",

@@ -179,7 +179,7 @@ def _entries(
     if newest.number in versions:
         # A version that the table has is recorded: it began when it began.
         begun = began.get(newest.number, Began(None, None))
-        origin |= {"snapshot": begun.snapshot, "sequence": begun.sequence}
+        origin |= {"seen": origin["snapshot"], "snapshot": begun.snapshot, "sequence": begun.sequence}
     found[newest.number] = replace(newest, origin=origin)
     return tuple(found[number] for number in sorted(found))
 

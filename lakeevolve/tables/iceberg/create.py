@@ -127,8 +127,8 @@ def append(table: IcebergHandle | str, data: pa.Table | pa.RecordBatch, /, **opt
         An open table, or its URI.
     data:
         Rows in the canonical layout of the table's newest schema (:func:`lakeevolve.arrow_schema`); foreign columns
-        by name, null where they are left out. NULL lists and maps of structs stay NULL, which pyiceberg's own
-        ``append`` makes empty.
+        by name. Optional columns that are left out are null. NULL lists and maps of structs stay NULL, which
+        pyiceberg's own ``append`` makes empty.
 
     Returns
     -------
@@ -228,13 +228,11 @@ def _complete(rows: pa.Table, schema: IcebergSchema, avro: Schema, where: str) -
     """The rows with every column of the table, in its order."""
     types = {each.name: each.type for each in avro.fields}
     strange = set(rows.column_names) - {column.name for column in schema.columns}
-    missing = set(types) - set(rows.column_names)
+    missing = {column.name for column in schema.columns if column.required} - set(rows.column_names)
     if strange or missing:
-        raise TableError(
-            f"the rows have not the table's columns: {', '.join(sorted(strange | missing))}",
-            where=where,
-            hint="give every column of the schema, and no other",
-        )
+        told = [f"the table has no such column: {', '.join(sorted(strange))}"] if strange else []
+        told += [f"the rows lack the required {', '.join(sorted(missing))}"] if missing else []
+        raise TableError("; ".join(told), where=where, hint="give every required column, and none that is not there")
     arrays = [
         rows.column(column.name)
         if column.name in rows.column_names

@@ -98,8 +98,15 @@ def read_history(metadata: TableMetadata, name: str, where: str, hint: Schema | 
         )
     versions = [_recorded(entry, metadata) for entry in entries]
     starts = {entry.number: _began(entry) for entry in entries}
-    _derive_later(metadata, versions, starts, hint, name)
+    _derive_later(metadata, versions, _recorded_at(entries[-1]), starts, hint, name)
     return History(tuple(versions), starts, replaced(versions, lambda number: schema_of(metadata, number)))
+
+
+def _recorded_at(entry: MarkerEntry) -> Began:
+    """From where on others' changes are versions of their own: where the newest entry began, or, where a version that
+    the table had long since was recorded, where that happened. What came before is part of that version."""
+    seen = entry.origin.get("seen")
+    return _began(entry) if seen is None else Began(seen, None)
 
 
 def _began(entry: MarkerEntry) -> Began:
@@ -128,17 +135,21 @@ def _recorded(entry: MarkerEntry, metadata: TableMetadata) -> Version:
 
 
 def _derive_later(
-    metadata: TableMetadata, versions: list[Version], starts: dict[int, Began], hint: Schema | None, name: str
+    metadata: TableMetadata,
+    versions: list[Version],
+    since: Began,
+    starts: dict[int, Began],
+    hint: Schema | None,
+    name: str,
 ) -> None:
-    """Add the versions that others made since the newest recorded one."""
+    """Add the versions that others made since the newest one was recorded."""
     order = _Order(metadata)
     recorded = {version.schema_id for version in versions}
-    newest = versions[-1]
     line = main_line(metadata)
     before: dict[int, Snapshot | None] = {}
     for at, snapshot in enumerate(line):
         before[snapshot.snapshot_id] = line[at - 1] if at else None
-    later = [s for s in line if order.after(starts[newest.number], s.snapshot_id, s.sequence_number)]
+    later = [s for s in line if order.after(since, s.snapshot_id, s.sequence_number)]
     for snapshot in later:
         if snapshot.schema_id is not None and snapshot.schema_id not in recorded:
             previous = before[snapshot.snapshot_id]
