@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ ROWS = 150
 
 
 def test_the_demo_takes_both_tables_in_both_formats_through_three_versions_with_every_replay_equal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # One test, so that no second worker runs the demo again.
     root, output, whole = tmp_path / "lake", io.StringIO(), samples.rows
@@ -34,6 +35,8 @@ def test_the_demo_takes_both_tables_in_both_formats_through_three_versions_with_
     _every_replay_is_equal(done)
     _plans_and_evidence_lie_where_the_demo_says(done, root, output.getvalue())
     _the_refused_change_and_the_forgotten_alias_are_told(output.getvalue())
+    assert main(["show", str(root / "plans" / "customers-iceberg-v4.json")]) == 0
+    _the_plan_reads_as_in_the_readme(capsys.readouterr().out.replace(str(root), "lakeevolve-demo"))
 
 
 def _every_replay_is_equal(done: Demonstration) -> None:
@@ -66,6 +69,18 @@ def _the_refused_change_and_the_forgotten_alias_are_told(output: str) -> None:
     assert "weight_kg" in output[refused:forgotten]
     assert "warehouse" in output[refused:forgotten]
     assert '"aliases": ["zip"]' in output[forgotten:]
+
+
+def _the_plan_reads_as_in_the_readme(shown: str) -> None:
+    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+    (kept,) = re.findall(r"^```text\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
+
+    def without_counts(text: str) -> str:
+        # Here the tables are smaller than in the whole demo, and a digest changes with every release.
+        text = re.sub(r"plan [0-9a-f]{12}", "plan DIGEST", text)
+        return re.sub(r"[\d,]+ (files?|rows?), [\d,]+ rows?, [\d.]+ [KM]iB", "COST", text)
+
+    assert without_counts(shown) == without_counts(kept)
 
 
 def test_a_folder_that_holds_something_else_is_refused_and_left_alone(tmp_path: Path) -> None:
