@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 
 import yaml
 
+from lakeevolve.config.find import shown
 from lakeevolve.errors import ConfigError, InvalidConfig
 from lakeevolve.redaction import without_secrets
 
@@ -84,7 +85,7 @@ def read(path: str | Path) -> Document:
     ConfigError
         The file cannot be read, or is too large to be a configuration.
     """
-    file = str(path)
+    file = shown(path)
     try:
         size = Path(path).stat().st_size
         if size > LARGEST:

@@ -15,3 +15,9 @@ def find(start: str | Path | None = None) -> Path | None:
         if (each / NAME).is_file():
             return each / NAME
     return None
+
+
+def shown(path: str | Path) -> str:
+    """A path as it is shown: from the working directory, where it lies beneath that; else as it is."""
+    here = Path.cwd()
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else str(path)

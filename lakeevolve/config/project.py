@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
+from lakeevolve.config.find import shown
 from lakeevolve.errors import ConfigError
 
 #: How pydantic reads these classes: nothing unknown, nothing converted, docstrings as descriptions in the JSON Schema.
@@ -167,8 +168,7 @@ class Project:
     @property
     def shown(self) -> str:
         """The file's path as it is shown: from the working directory, where it lies there."""
-        here = Path.cwd()
-        return str(self.file.relative_to(here)) if self.file.is_relative_to(here) else str(self.file)
+        return shown(self.file)
 
     @property
     def state(self) -> str | None:
