@@ -25,6 +25,9 @@ _NAME: Final = (
     r"pass(?:word|wd|phrase)?|pwd|secret|token|credential|signature|\bsig\b|\bsas\b|[-_.]sas|auth"
     r"|(?:api|access|account|private|storage|master|encryption)[-_.]?key"
 )
+#: A folder of a partition, by itself and within a text that names a data file.
+_FOLDER: Final = re.compile(r"\A([^=]+)=.*\Z", re.DOTALL)
+_PARTITION: Final = re.compile(r"(?<![^/\s\"'(])([\w.%-]+)=[^/\n]*/(?=[^\n]*\.(?:parquet|avro|orc)\b)")
 _SECRET_NAME: Final = re.compile(_NAME, re.IGNORECASE)
 _ASSIGNED: Final = re.compile(
     rf"([\w.-]*(?:{_NAME})[\w.-]*[\"']?\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s\"',;&)}}\]]+)", re.IGNORECASE
@@ -51,6 +54,18 @@ def public_uri(uri: str) -> str:
     return f"{before}://{kept}{re.split('[?#]', place, maxsplit=1)[0]}"
 
 
+def public_path(path: str) -> str:
+    """The address of a data file without credentials and without the values of its partition.
+
+    Folders named ``column=value`` hold row values, which belong in no message.
+
+    >>> public_path("s3://key:secret@bucket/orders/country=FR/part-0.parquet")
+    's3://bucket/orders/country=***/part-0.parquet'
+    """
+    *folders, name = public_uri(path).split("/")
+    return "/".join([*(_FOLDER.sub(rf"\1={MASK}", folder) for folder in folders), name])
+
+
 def redact(text: str, known: Collection[str] = (), *, library: bool = False) -> str:
     """A text with ``***`` in the place of every credential.
 
@@ -73,6 +88,8 @@ def redact(text: str, known: Collection[str] = (), *, library: bool = False) -> 
         text = _URI.sub(_masked_uri, text)
     if "?" in text:
         text = _QUERY.sub(lambda found: "?" + _masked_query(found.group(1)), text)
+    if "=" in text:
+        text = _PARTITION.sub(rf"\1={MASK}/", text)
     return _ASSIGNED.sub(rf"\1{MASK}", text) if library else text
 
 

@@ -7,6 +7,9 @@ and the same instant. What is representation only does not count (:mod:`lakeevol
 from __future__ import annotations
 
 import functools
+import hmac
+import os
+import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -16,6 +19,7 @@ import pyarrow.compute as pc
 
 from lakeevolve.model import path as paths
 from lakeevolve.model import types as avro
+from lakeevolve.redaction import public_path
 from lakeevolve.replay import canonical
 
 #: How many rows of one file are named for one path and reason; the rest are counted.
@@ -55,6 +59,11 @@ REASONS: Final[Mapping[str, str]] = {
 }
 
 
+#: Digests of hidden values are keyed, since a value of which there are few would be found by trying. With a key of
+#: one's own they compare between runs.
+_KEY: Final = os.environ.get("LAKEEVOLVE_DIGEST_KEY", "").encode() or secrets.token_bytes(32)
+
+
 class Hidden:
     """Row values that nothing shows unless it asks: ``repr``, ``str``, copies to JSON and ``asdict`` all pass by."""
 
@@ -66,6 +75,15 @@ class Hidden:
     def reveal(self) -> tuple[Any, Any]:
         """The expected and the actual value, for a terminal whose user asked for them."""
         return self._values
+
+    @property
+    def digests(self) -> tuple[str, str]:
+        """A keyed digest of each: the same for the same value, and telling nothing of it."""
+        expected, actual = (
+            hmac.new(_KEY, f"{type(value).__name__} {value!r}".encode("utf-8", "surrogatepass"), "sha256").hexdigest()
+            for value in self._values
+        )
+        return expected[:16], actual[:16]
 
     def __repr__(self) -> str:
         return "<hidden>"
@@ -118,10 +136,10 @@ class Mismatch:
         return None if self.values is None else self.values.reveal()[1]
 
     def to_json(self) -> dict[str, Any]:
-        """The mismatch without the values."""
-        return {
+        """The mismatch without the values, and without those of the file's partition."""
+        found = {
             "rule": RULE,
-            "file": self.file,
+            "file": None if self.file is None else public_path(self.file),
             "row": self.row,
             "path": self.path,
             "expected_type": self.expected_type,
@@ -129,9 +147,12 @@ class Mismatch:
             "reason": self.reason,
             "reader": self.reader,
         }
+        if self.values is not None:
+            found["expected_digest"], found["actual_digest"] = self.values.digests
+        return found
 
     def __str__(self) -> str:
-        where = self.file or "the table"
+        where = public_path(self.file) if self.file is not None else "the table"
         if self.row is not None:
             where += f", row {self.row}"
         if self.path:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from lakeevolve.redaction import public_path
 from lakeevolve.replay import canonical
 from lakeevolve.replay.compare import Difference
 
@@ -81,7 +82,7 @@ class ReaderFault:
         return TEXTS[self.fault]
 
     def __str__(self) -> str:
-        where = self.file or "the table"
+        where = public_path(self.file) if self.file is not None else "the table"
         if self.row is not None:
             where += f", row {self.row}"
         counted = "" if not self.rows else " (1 row)" if self.rows == 1 else f" ({self.rows} rows)"
@@ -92,7 +93,7 @@ class ReaderFault:
             "rule": RULE,
             "reader": self.reader,
             "fault": self.fault,
-            "file": self.file,
+            "file": None if self.file is None else public_path(self.file),
             "row": self.row,
             "path": self.path,
             "rows": self.rows,

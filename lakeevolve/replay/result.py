@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from lakeevolve.errors import ReplayMismatch
-from lakeevolve.redaction import public_uri
+from lakeevolve.redaction import public_path, public_uri
 from lakeevolve.replay.compare import Hidden, Mismatch
 from lakeevolve.replay.evidence import (
     DIGEST,
@@ -145,11 +145,11 @@ def make_evidence(
         versions=[version_record(version) for version in folds.versions],
         files=[
             FileEvidence(
-                public_uri(f.path), f.version, f.inferred, f.rows, f.digest, tuple(public_uri(s) for s in f.sources)
+                public_path(f.path), f.version, f.inferred, f.rows, f.digest, tuple(public_path(s) for s in f.sources)
             )
             for f in files
         ],
-        mismatches=[{**m.to_json(), "file": None if m.file is None else public_uri(m.file)} for m in mismatches],
+        mismatches=[m.to_json() for m in mismatches],
         readers=readers,
         predicates=predicates,
         oracle={

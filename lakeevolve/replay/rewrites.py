@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from lakeevolve.errors import CatalogUnavailable, LakeEvolveError, ResolutionError
 from lakeevolve.model.schema import Schema
+from lakeevolve.redaction import public_path
 from lakeevolve.replay import digests
 from lakeevolve.replay.compare import Mismatch, aligned, differences, mismatches
 from lakeevolve.replay.digests import Sum
@@ -210,15 +211,19 @@ def _unreadable(job: Job, files: Sequence[DataFile]) -> str | None:
 def groups(
     replaced: Sequence[DataFile], produced: Sequence[DataFile], sources: Mapping[str, Sequence[str]]
 ) -> list[tuple[list[DataFile], list[DataFile]]]:
-    """What was made from what: files that share sources belong together, and what no map tells is one group."""
-    old = {file.path: file for file in replaced}
-    if not all(file.path in sources for file in produced):
+    """What was made from what: files that share sources belong together, and what no map tells is one group.
+
+    Evidence keeps paths without the values of partitions, so that two files may have the same: then none is told.
+    """
+    known = {public_path(made): [public_path(path) for path in ins] for made, ins in sources.items()}
+    old = {public_path(file.path): file for file in replaced}
+    new = {public_path(file.path): file for file in produced}
+    if len(old) < len(replaced) or len(new) < len(produced) or not all(path in known for path in new):
         return [(list(replaced), list(produced))]
-    joined = components({file.path: sources[file.path] for file in produced})
-    new = {file.path: file for file in produced}
+    joined = components({path: known[path] for path in new})
     found = [([old[path] for path in ins if path in old], [new[path] for path in outs]) for ins, outs in joined]
     covered = {path for ins, _ in joined for path in ins}
-    rest = [file for file in replaced if file.path not in covered]
+    rest = [file for path, file in old.items() if path not in covered]
     return [*found, *([(rest, [])] if rest else [])]
 
 

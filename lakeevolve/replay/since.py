@@ -8,7 +8,8 @@ table stands where it stood, a version whose schema is another now.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -81,7 +82,7 @@ def changed_since(
     evidence: Evidence,
     table: Table,
     folds: Folds,
-    files: Mapping[str, tuple[DataFile, FileEvidence | None]],
+    files: Mapping[str, Sequence[tuple[DataFile, FileEvidence | None]]],
     whole: bool,
     rehash: Callable[[DataFile, int], FileEvidence | None],
 ) -> Iterator[Changed]:
@@ -90,7 +91,8 @@ def changed_since(
     Parameters
     ----------
     files:
-        The live files by public path, each with what was found of it now; None where it was not looked at.
+        The live files by public path, each with what was found of it now; None where it was not looked at. Files of
+        several partitions may share one.
     whole:
         Whether all files were looked at.
     rehash:
@@ -107,32 +109,52 @@ def changed_since(
         )
     yield from _versions(evidence, folds)
     moved = evidence.table.get("position") != state.position
-    then = {file.path: file for file in evidence.files}
+    then: dict[str, list[FileEvidence]] = {}
+    for each in evidence.files:
+        then.setdefault(each.path, []).append(each)
     if evidence.oracle.get("digest") != DIGEST:
         yield Changed("not-compared", "rows", "the evidence digests rows another way than this release does")
         return
     at = evidence.to.get("version")
+
+    def now(file: DataFile, found: FileEvidence | None) -> FileEvidence | None:
+        return rehash(file, at) if isinstance(at, int) and at != folds.newest.number else found
+
     for path, before in then.items():
-        if path not in files:
-            if not evidence.oracle.get("staged"):
-                yield Changed("file-gone", path, "the table does not list the file any more", moved)
-            continue
-        file, now = files[path]
-        if now is None:
-            continue
-        if isinstance(at, int) and at != folds.newest.number:
-            now = rehash(file, at)
-        if now is None:
+        live = files.get(path, ())
+        if len(live) < len(before) and not evidence.oracle.get("staged"):
+            yield Changed("file-gone", path, "the table does not list the file any more", moved)
+        looked_at = [(file, found) for file, found in live if found is not None]
+        read = [now(file, found) for file, found in looked_at]
+        if None in read:
             yield Changed("not-compared", path, f"its rows cannot be read as version {at} had them")
-        elif now.digest != before.digest:
-            if moved and now.rows < before.rows:
-                yield Changed("rows-deleted", path, f"{before.rows - now.rows} of its {before.rows} rows are deleted")
-            else:
-                yield Changed("file-changed", path, "its rows are not those that the evidence digested", False)
+            continue
+        yield from _rows(path, before, [each for each in read if each is not None], len(live), moved)
     if whole and not evidence.oracle.get("sampled"):
-        for path in files:
-            if path not in then:
+        for path, live in files.items():
+            if len(live) > len(then.get(path, ())):
                 yield Changed("file-added", path, "the evidence does not know the file", moved)
+
+
+def _rows(
+    path: str, before: Sequence[FileEvidence], now: Sequence[FileEvidence], live: int, moved: bool
+) -> Iterator[Changed]:
+    """Whether the files of one path read as they did; those that are gone or were not looked at do not count."""
+    known = Counter(file.digest for file in before)
+    left = [file for file in now if not _taken(known, file.digest)]
+    for file in left[: max(0, len(now) - max(0, live - len(before)))]:
+        rows = max((each.rows for each in before if known[each.digest] > 0), default=0)
+        if moved and file.rows < rows:
+            yield Changed("rows-deleted", path, f"{rows - file.rows} of its {rows} rows are deleted")
+        else:
+            yield Changed("file-changed", path, "its rows are not those that the evidence digested", False)
+
+
+def _taken(known: Counter[str], digest: str) -> bool:
+    if known[digest] <= 0:
+        return False
+    known[digest] -= 1
+    return True
 
 
 def _versions(evidence: Evidence, folds: Folds) -> Iterator[Changed]:

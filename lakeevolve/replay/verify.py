@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
@@ -13,7 +12,7 @@ from lakeevolve.engines.local import LocalEngine
 from lakeevolve.errors import ConfigError, ResolutionError, UnsupportedTable
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import AvroType
-from lakeevolve.redaction import public_uri
+from lakeevolve.redaction import public_path
 from lakeevolve.replay import consumers, faults, predicates, rewrites
 from lakeevolve.replay.checking import Checked, check_file
 from lakeevolve.replay.compare import Mismatch
@@ -27,6 +26,7 @@ from lakeevolve.replay.oracle import Oracle
 from lakeevolve.replay.preconditions import check_preconditions
 from lakeevolve.replay.readers import Reader, open_reader
 from lakeevolve.replay.result import OWN_READER, ReplayResult, make_evidence, named
+from lakeevolve.replay.sampling import sampled
 from lakeevolve.replay.sides import (
     RAW_READER,
     Batches,
@@ -133,7 +133,7 @@ def verify(
     hint, earlier = meant(against)
     folds = Folds(table.history(hint))
     files = table.files(None, hint)
-    chosen = _sampled(files, sample)
+    chosen = sampled(files, sample)
     run = _Run(table, folds, hint, chosen, len(chosen) == len(files), engine or LocalEngine(), progress, others)
     run.against(hint)
     run.taken_for(hint)
@@ -144,19 +144,6 @@ def verify(
     if earlier is not None:
         run.since(earlier, files)
     return run.result()
-
-
-def _sampled(files: Sequence[DataFile], sample: int | None) -> tuple[DataFile, ...]:
-    if sample is None or sample >= len(files):
-        return tuple(files)
-    if sample < 1:
-        raise ConfigError("a sample has at least one file", where=f"sample={sample}")
-    # By a digest of the path: the same table gives the same sample, and no writer's naming decides it.
-    ranked = sorted(files, key=lambda f: hashlib.sha256(f.path.encode("utf-8", "surrogatepass")).digest())
-    first = {file.version: file for file in reversed(ranked)}
-    kept = {file.path for file in first.values()}
-    kept.update([file.path for file in ranked if file.path not in kept][: max(0, sample - len(kept))])
-    return tuple(file for file in files if file.path in kept)
 
 
 @dataclass(slots=True)
@@ -430,7 +417,9 @@ class _Run:
     def since(self, earlier: Evidence, files: Sequence[DataFile]) -> None:
         """What changed since evidence was taken."""
         found = {one.file.path: one.evidence for one in self.checked if one.readable}
-        live = {public_uri(file.path): (file, found.get(file.path)) for file in files}
+        live: dict[str, list[tuple[DataFile, FileEvidence | None]]] = {}
+        for each in files:
+            live.setdefault(public_path(each.path), []).append((each, found.get(each.path)))
 
         def rehash(file: DataFile, version: int) -> FileEvidence | None:
             if file.version > version:
