@@ -28,6 +28,7 @@ from lakeevolve._api import (
     read_avro,
     rebase,
     resolve,
+    revert,
     rollback,
     verify,
 )
@@ -69,6 +70,7 @@ __all__ = [
     "read_avro",
     "rebase",
     "resolve",
+    "revert",
     "rollback",
     "verify",
 ]

@@ -249,6 +249,18 @@ def rollback(table: Table | str, to: int, allow: Collection[str] = (), *, dry_ru
     return go_back(table, to, allow, dry_run=dry_run)
 
 
+def revert(plan: Plan | str | Path, table: Table | str | None = None) -> Plan:
+    """Plan how to undo a plan on today's table, with every row that was written since; touches nothing.
+
+    See :func:`lakeevolve.planning.rebase.revert`.
+    """
+    from lakeevolve.planning.plan import Plan as PlanType
+    from lakeevolve.planning.plan import load_plan as read
+    from lakeevolve.planning.rebase import revert as undo
+
+    return undo(plan if isinstance(plan, PlanType) else read(plan), table)
+
+
 def verify(
     table: Table | str,
     against: Any = None,

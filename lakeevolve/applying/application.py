@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from lakeevolve.replay.result import ReplayResult
-from lakeevolve.tables.base import State, Table, Version
+from lakeevolve.tables.base import State, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +62,3 @@ class Application:
 def undo_of(table: Table, to: int) -> Undo:
     """How long a table can go back to a version that was replaced just now."""
     return Undo(to, datetime.now(UTC) + table.retention)
-
-
-def in_force(versions: Sequence[Version]) -> list[int]:
-    """The versions that led to the newest one, the one that it is or restores first: what a table went back from is
-    not among them."""
-    line, at = [], versions[-1].number
-    while at > 0:
-        restores = versions[at - 1].restores
-        if restores is not None:
-            at = restores
-            continue
-        line.append(at)
-        at -= 1
-    return line

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from lakeevolve.applying import ledger
-from lakeevolve.applying.application import Application, in_force, undo_of
+from lakeevolve.applying.application import Application, undo_of
 from lakeevolve.applying.interrupt import Landed, interrupted
 from lakeevolve.applying.proofs import SUFFIX
 from lakeevolve.config.approvals import Approval
@@ -40,6 +40,7 @@ from lakeevolve.replay.verify import verify
 from lakeevolve.rules.policy import OVER_LIMIT, over_limit
 from lakeevolve.tables import open_table
 from lakeevolve.tables.base import DataFile, Evolution, Route, Staged, Table, Version
+from lakeevolve.tables.lineage import in_force
 from lakeevolve.tables.marker import entry_of
 
 if TYPE_CHECKING:

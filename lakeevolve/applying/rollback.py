@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lakeevolve.applying import ledger
-from lakeevolve.applying.application import Application, in_force
+from lakeevolve.applying.application import Application
 from lakeevolve.config.state import state_of
 from lakeevolve.errors import LakeEvolveError, PermitMissing, PlanError, TableError
 from lakeevolve.model.digest import json_digest
@@ -18,6 +18,7 @@ from lakeevolve.replay.sides import RAW_READER, Job, Unreadable, expected_rows
 from lakeevolve.replay.verify import verify
 from lakeevolve.tables import open_table
 from lakeevolve.tables.base import DataFile, MarkerEntry, Table, Version
+from lakeevolve.tables.lineage import in_force
 from lakeevolve.tables.marker import entry_of
 
 PERMIT: Final = "lose-rows"

@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "apply": "apply:apply",
     "verify": "verify:verify",
     "rollback": "undo:rollback",
+    "revert": "undo:revert",
     "history": "history:history",
     "describe": "describe:describe",
     "rules": "rules:rules",

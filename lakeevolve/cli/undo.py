@@ -1,4 +1,4 @@
-"""``lakeevolve rollback TABLE --to N``: rows and schema as they were."""
+"""``lakeevolve rollback TABLE --to N`` and ``lakeevolve revert PLAN``: two ways back."""
 
 from __future__ import annotations
 
@@ -6,8 +6,16 @@ from typing import Annotated
 
 import typer
 
+from lakeevolve.cli.console import note
 from lakeevolve.cli.emit import emit
-from lakeevolve.cli.options import FindingsFormat, FindingsOutput, TableArgument, TableOption, open_with
+from lakeevolve.cli.options import (
+    FindingsFormat,
+    FindingsOutput,
+    PlanArgument,
+    TableArgument,
+    TableOption,
+    open_with,
+)
 from lakeevolve.cli.signals import stoppable
 
 
@@ -42,3 +50,28 @@ def rollback(
         done = go_back(live, int(to), frozenset(allow or ()), dry_run=dry_run)
     emit(of_rollback(done, live.uri, int(to)), format, output)
     return 0 if done.ok else ReplayMismatch.exit_code
+
+
+def revert(
+    plan: PlanArgument,
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", help="Save the plan here, for apply.", metavar="FILE")
+    ] = None,
+    option: TableOption = None,
+    format: FindingsFormat = "text",
+    output: FindingsOutput = None,
+) -> int:
+    """Plan how to undo an applied plan, with every row that was written since. Touches nothing."""
+    from lakeevolve.cli.exits import failing
+    from lakeevolve.planning.plan import load_plan
+    from lakeevolve.planning.rebase import revert as undo
+    from lakeevolve.report.outcome import of_plan
+
+    saved = load_plan(plan)
+    made = undo(saved, open_with(saved.table["uri"], option))
+    if out is not None:
+        made.save(out)
+    emit(of_plan(made, made.target), format, output)
+    if out is not None:
+        note(f"saved to {out}")
+    return 1 if made.refused or failing(made.findings, made.fail_on) else 0

@@ -177,6 +177,22 @@ NamedType: TypeAlias = Fixed | Enum | Record
 NULL: Final = Primitive("null")
 
 
+def narrower(old: AvroType, new: AvroType) -> bool:
+    """Whether two plain numbers are such that the first is what the second may be promoted to.
+
+    >>> narrower(Primitive("long"), Primitive("int"))
+    True
+    """
+    return (
+        isinstance(old, Primitive)
+        and isinstance(new, Primitive)
+        and old.logical is None
+        and new.logical is None
+        and new.name in ("int", "long", "float")
+        and old.name in PROMOTIONS.get(new.name, ())
+    )
+
+
 def is_null(type_: AvroType) -> bool:
     return isinstance(type_, Primitive) and type_.name == "null"
 

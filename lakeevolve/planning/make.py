@@ -38,7 +38,7 @@ from lakeevolve.rules.findings import Finding, by_weight
 from lakeevolve.rules.modes import check
 from lakeevolve.rules.policy import LIMITS, Policy, over_limit, weigh
 from lakeevolve.rules.route import of_change
-from lakeevolve.rules.table import ROWS_REFUSE, fit_for_table, left_optional, names_that_move
+from lakeevolve.rules.table import ROWS_REFUSE, fit_for_table, left_optional, names_that_move, reverting
 from lakeevolve.tables import open_table
 from lakeevolve.tables.base import Capability, DataFile, Fill, Table, pinned
 from lakeevolve.tables.drift import drift
@@ -145,7 +145,7 @@ def plan(
         pin=pin,
         policy=policy or Policy(),
     )
-    return _look_at_rows(make(live, wanted, mode, old_rows, inputs), live)
+    return with_rows(make(live, wanted, mode, old_rows, inputs), live)
 
 
 def make(
@@ -164,7 +164,7 @@ def make(
     base, unrecorded = versions[-1].schema, not versions[-1].recorded
     _check_paths(inputs, old_rows, wanted, [version.schema for version in versions])
     delta = diff(base, wanted, renames=inputs.renames)
-    fills = fills_of(delta.changes, old_rows)
+    fills = fills_of(delta.changes, old_rows, inputs.narrow)
     report = check(
         wanted,
         [version.schema for version in versions],
@@ -185,6 +185,8 @@ def make(
         found += names_that_move(_by_alias(delta.changes), wanted, called)
     found = [each for each in found if not table_rules.clashed_before(each, base, wanted, delta.renames)]
     found += [*drift(versions, called), *live.findings(), *left_null(delta.changes, fills, called)]
+    if inputs.reverts is not None:
+        found += reverting(delta.changes, fills, called)
     state, total = live.state, _total(live, routed, files)
     found += over_limit(inputs.limits, total.files, total.bytes, called)
     return Plan(
@@ -216,11 +218,14 @@ def _by_alias(changes: Sequence[Change]) -> dict[str, str]:
     return {new: old for new, old in renames_of(changes).items() if new in declared}
 
 
-def _look_at_rows(made: Plan, live: Table) -> Plan:
-    """The plan with what its rows have to say already, where they are few enough to be looked at now."""
+def with_rows(made: Plan, live: Table, *, up_to: int | None = LOOKED_AT) -> Plan:
+    """The plan with what its rows have to say already, where they are few enough to be looked at now.
+
+    ``up_to`` is the number of stored bytes up to which they are; None for no end.
+    """
     checks = made.checks
     files = live.files(hint=made.hint)
-    if not checks or made.refused or sum(file.bytes for file in files) > LOOKED_AT:
+    if not checks or made.refused or (up_to is not None and sum(file.bytes for file in files) > up_to):
         return made
     look = import_module("lakeevolve.replay.preconditions").check_preconditions
     broken = look(live, checks, files, target=made.target, hint=made.hint, renames=made.renames, fills=made.fills)

@@ -7,7 +7,7 @@ with their routes and fills, and the findings. Estimates (files, rows, bytes) li
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from importlib import import_module
@@ -18,7 +18,7 @@ from lakeevolve._version import __version__
 from lakeevolve.avro.parse import parse
 from lakeevolve.config.conform import faults
 from lakeevolve.errors import LakeEvolveError, PlanFormatError
-from lakeevolve.model.change import AddField, Change, RenameField
+from lakeevolve.model.change import AddField, Change, RenameField, ReplaceType
 from lakeevolve.model.change_json import change_from_json, change_to_json
 from lakeevolve.model.digest import json_digest
 from lakeevolve.model.renames import as_aliases
@@ -101,6 +101,9 @@ class Inputs:
     subject: str = ""
     pin: Literal["schema", "data"] = "schema"
     policy: Policy = field(default_factory=Policy)
+    #: Of a plan that undoes another: the other's digest, and the paths whose numbers become narrower again.
+    reverts: str | None = None
+    narrow: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -108,6 +111,8 @@ class Inputs:
             "not_renames": [list(pair) for pair in self.not_renames],
             "routes": dict(self.routes),
             "limits": dict(self.limits),
+            "reverts": self.reverts,
+            "narrow": list(self.narrow),
             "subject": self.subject,
             "pin": self.pin,
             "severity": dict(self.policy.severity),
@@ -141,6 +146,8 @@ def _inputs(record: Mapping[str, Any], fail_on: Any) -> Inputs:
         subject=record["subject"],
         pin=record["pin"],
         policy=Policy(severity=dict(record["severity"]), fail_on=fail_on, waivers=waivers),
+        reverts=record["reverts"],
+        narrow=tuple(record["narrow"]),
     )
 
 
@@ -217,8 +224,8 @@ class Plan:
 
     @property
     def fills(self) -> dict[str, Fill]:
-        """Per added path, what rows older than the plan read there."""
-        return fills_of(self.changes, self.old_rows)
+        """Per path that is new or becomes narrower, what rows older than the plan read there."""
+        return fills_of(self.changes, self.old_rows, self.inputs.narrow)
 
     @property
     def hint(self) -> Schema:
@@ -292,10 +299,15 @@ class Plan:
         }
 
 
-def fills_of(changes: Sequence[Change], old_rows: str | Mapping[str, str]) -> dict[str, Fill]:
-    """Per added path, what old rows read there: ``old_rows`` for all paths, or per path with ``default`` otherwise."""
+def fills_of(
+    changes: Sequence[Change], old_rows: str | Mapping[str, str], narrow: Collection[str] = ()
+) -> dict[str, Fill]:
+    """Per added path, what old rows read there: ``old_rows`` for all paths, or per path with ``default`` otherwise; and
+    which paths become narrower."""
     found: dict[str, Fill] = {}
     for change in changes:
+        if isinstance(change, ReplaceType) and change.path in narrow:
+            found[change.path] = "narrow"
         if isinstance(change, AddField):
             wanted = old_rows if isinstance(old_rows, str) else old_rows.get(change.path, old_rows.get("*", "default"))
             found[change.path] = "null" if wanted == "null" else "default"

@@ -1,17 +1,22 @@
-"""A plan whose table others changed since: the same wish, on the table as it is now."""
+"""Plans made from plans: the same wish on a table that others changed since, and the way back."""
 
 from __future__ import annotations
 
 from lakeevolve.errors import ConfigError, PlanError, StalePlan
 from lakeevolve.model import path as paths
 from lakeevolve.model.apply import apply_changes
+from lakeevolve.model.change import AddField, DropField, ReplaceType
 from lakeevolve.model.diff import Diff, diff
 from lakeevolve.model.schema import Schema
+from lakeevolve.model.types import narrower, without_null
+from lakeevolve.planning.make import make as make_plan
 from lakeevolve.planning.make import plan as make
-from lakeevolve.planning.plan import Plan
+from lakeevolve.planning.make import with_rows
+from lakeevolve.planning.plan import Inputs, Plan
 from lakeevolve.planning.threeway import Conflict, Side, merge
 from lakeevolve.tables import open_table
 from lakeevolve.tables.base import Table, Version
+from lakeevolve.tables.lineage import in_force
 
 
 def rebase(plan: Plan, table: Table | str | None = None) -> Plan:
@@ -71,6 +76,71 @@ def rebase(plan: Plan, table: Table | str | None = None) -> Plan:
         pin=plan.inputs.pin,
         subject=plan.inputs.subject,
     )
+
+
+def revert(plan: Plan, table: Table | str | None = None) -> Plan:
+    """Plan how to undo *plan* on the table as it is now, with every row that was written since. Nothing is changed.
+
+    The inverse of the plan's changes is brought together with what others changed since, field by field. Numbers that
+    the plan widened become narrower again if every row fits, which is checked row by row; what cannot come back (the
+    values of a dropped column, say) is a finding of the new plan, place by place. :func:`lakeevolve.rollback` goes back
+    to the rows of then instead.
+
+    Raises
+    ------
+    StalePlan
+        Another change concerns the same field since (exit 4).
+    PlanError
+        The plan is for another table, or is not applied.
+
+    Examples
+    --------
+    >>> revert(load_plan("plan.json")).save("revert.json")  # doctest: +SKIP
+    """
+    uri = plan.table["uri"]
+    live = open_table(uri if table is None else table) if table is None or isinstance(table, str) else table
+    live.refresh()
+    if live.state.id != plan.table["id"]:
+        raise PlanError("the plan is for another table", where=uri, hint="revert a plan of this table")
+    versions = live.history()
+    made = [version for version in versions if version.plan == plan.digest]
+    if not made:
+        raise PlanError("the plan is not applied, so there is nothing to revert", where=uri)
+    if made[-1].number not in in_force(versions):
+        raise PlanError("the table went back behind the plan, so there is nothing to revert", where=uri)
+    before, now = base_of(plan), versions[-1]
+    back = [(new, old) for new, old in plan.renames.items()]
+    inverse = diff(plan.target, before, renames=back)
+    theirs = _between(plan.target, now.schema, versions[made[-1].number :])
+    try:
+        wanted = merge(
+            plan.target,
+            Side.of(before, inverse.changes, inverse.renames),
+            Side.of(now.schema, theirs.changes, theirs.renames),
+        )
+    except Conflict as conflict:
+        raise StalePlan(
+            f"the plan cannot be undone as it is: {_winner(versions, made[-1].number, conflict.path)} changed "
+            f"{conflict.path or 'the root'} since",
+            where=uri,
+            hint="revert that change first, or plan towards the schema that the table is to have",
+        ) from conflict
+    changes = diff(now.schema, wanted, renames=back).changes
+    added = [change for change in changes if isinstance(change, AddField)]
+    gone = [change.path for change in changes if isinstance(change, DropField)]
+    inputs = Inputs(
+        renames=tuple(back),
+        not_renames=tuple((old, new.path) for old in gone for new in added),
+        limits=plan.inputs.limits,
+        subject=plan.inputs.subject,
+        policy=plan.inputs.policy,
+        reverts=plan.digest,
+        narrow=tuple(
+            c.path for c in changes if isinstance(c, ReplaceType) and narrower(without_null(c.old), without_null(c.new))
+        ),
+    )
+    old_rows = {change.path: "null" for change in added if not change.field.has_default}
+    return with_rows(make_plan(live, wanted, "NONE", old_rows or "default", inputs), live, up_to=None)
 
 
 def base_of(plan: Plan) -> Schema:

@@ -111,6 +111,8 @@ PLAN: Final[Mapping[str, Any]] = {
             },
             subject=_TEXT,
             pin=_one_of("schema", "data"),
+            reverts=_or_null(_DIGEST),
+            narrow={"type": "array", "items": _TEXT},
             severity={"type": "object", "additionalProperties": _one_of(*SEVERITIES, "off")},
             waivers={
                 "type": "array",

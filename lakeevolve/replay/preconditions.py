@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeevolve.avro import nodes
-from lakeevolve.avro.arrow import execute
+from lakeevolve.avro.arrow import arrow_type, execute
+from lakeevolve.avro.arrow.promote import changed_by
 from lakeevolve.avro.resolution import Resolution, resolve
 from lakeevolve.errors import PlanError, ResolutionError, TableError, ValueMismatch
 from lakeevolve.model import path as paths
@@ -174,7 +175,7 @@ def check_preconditions(
         check
         for change, precondition in checks
         for check in (
-            [_check(change, precondition, base, resolution)]
+            [_check(change, precondition, base, resolution, fills or {})]
             if change is not None
             else _assumed(precondition, taken.get(precondition, ()), base)
         )
@@ -255,8 +256,11 @@ def _no_time(values: pa.Array) -> pa.Array:
     return pc.fill_null(pc.or_(pc.less(micros, 0), pc.greater_equal(micros, _DAY)), False)
 
 
-def _check(change: Change, precondition: Precondition, base: Schema, resolution: Resolution) -> _Check:
-    if precondition == "resolves":
+def _check(
+    change: Change, precondition: Precondition, base: Schema, resolution: Resolution, fills: Mapping[str, Fill]
+) -> _Check:
+    narrows = isinstance(change, ReplaceType) and fills.get(change.path) == "narrow"
+    if precondition == "resolves" and not narrows:
         return _Check(change, precondition, change.path, _resolves(resolution))
     path = base_path(resolution, change.path)
     if path is None:
@@ -268,6 +272,8 @@ def _check(change: Change, precondition: Precondition, base: Schema, resolution:
 
     def unwanted(values: pa.Array) -> pa.Array:
         match precondition:
+            case "resolves" if isinstance(change, ReplaceType):
+                return pc.fill_null(changed_by(values, arrow_type(avro.without_null(change.new))), False)
             case "no-nulls":
                 return values.is_null()
             case "symbol-unused" if isinstance(change, DropSymbol):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from lakeevolve.model import path as paths
+from lakeevolve.model.change import AddField, Change, DropField, DropSymbol, ReplaceType
+from lakeevolve.model.change_json import change_name
 from lakeevolve.model.find import find_field
 from lakeevolve.model.origin import base_path
 from lakeevolve.model.schema import Schema
@@ -177,6 +179,16 @@ LEDGER_STRAY = Rule(
     "nothing to do after a rollback; else find out who wrote the entry",
 )
 
+REVERT_LOSES = Rule(
+    "TABLE-REVERT-LOSES",
+    "warning",
+    "What a plan did cannot be undone for every value",
+    "A plan that undoes another keeps all rows, and not all that is in them: what was dropped is gone from the table's "
+    "reach, and what a newer column or symbol says has no place in the older schema.",
+    "note was dropped, and comes back empty",
+    "roll the table back instead, if the rows written since may go; or keep what the finding names",
+)
+
 RULES = (
     COLUMNS_CLASH,
     NAME_MAPPING,
@@ -191,6 +203,7 @@ RULES = (
     COLUMN_OPTIONAL,
     NAMES_MOVE,
     ROWS_REFUSE,
+    REVERT_LOSES,
     LEDGER_DIFFERS,
     LEDGER_DAMAGED,
     LEDGER_MISSING,
@@ -330,3 +343,22 @@ def _clashes(record: Record, path: str, subject: str) -> Iterator[Finding]:
         if other is not field:
             message = f"{other.name} and {field.name} differ in case only"
             yield CASE_CLASH.finding(paths.child(path, field.name), other.name, field.name, message, subject=subject)
+
+
+def reverting(changes: Sequence[Change], fills: Mapping[str, str], subject: str = "") -> Iterator[Finding]:
+    """What is lost when a plan is undone by these changes, place by place."""
+    for change in changes:
+        match change:
+            case AddField():
+                null = fills.get(change.path) == "null" or change.field.default is None
+                reads = "null" if null else "its default"
+                message = f"the values that were dropped do not come back: every row so far reads {reads}"
+            case DropField():
+                message = "the values that rows hold here go out of reach"
+            case DropSymbol():
+                message = f"rows that hold {change.symbol} have no symbol to go back to but the enum's default"
+            case ReplaceType() if fills.get(change.path) == "narrow":
+                message = f"every row has to hold one of {describe(change.new)}; a value that is none stops the plan"
+            case _:
+                continue
+        yield REVERT_LOSES.finding(change.path, change_name(change), None, message, subject=subject)

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Route = Literal["metadata", "backfill", "rewrite", "external", "refuse"]
-Fill = Literal["default", "null"]
+#: What rows older than a version read in a column: a field's default or null; or a wider number as a narrower one.
+Fill = Literal["default", "null", "narrow"]
 Permit = Literal["rewrite", "backfill", "drop", "protocol-upgrade"]
 
 #: What has to be true of the live rows before a step may run, checked by lakeevolve against the raw files.

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakeevolve.avro.arrow import raw
 from lakeevolve.avro.arrow.failures import Failures, Rows
 from lakeevolve.avro.arrow.types import arrow_type
 from lakeevolve.avro.nodes import Promote
 from lakeevolve.errors import ResolutionError
-from lakeevolve.model.types import AvroType, Fixed, Primitive, describe
+from lakeevolve.model.types import AvroType, Fixed, Primitive, describe, narrower
 
 _MEND: Final = "mend the data, or keep the writer's type"
 
@@ -47,12 +48,35 @@ def _primitive(
 ) -> pa.Array:
     if pa.types.is_string(target):
         return text(array, rows, path, failures)
-    if pa.types.is_floating(target) or (pa.types.is_integer(target) and target.bit_width >= array.type.bit_width):
+    if (pa.types.is_floating(target) and not narrower(writer, reader)) or (
+        pa.types.is_integer(target) and target.bit_width >= array.type.bit_width
+    ):
         # Avro's promotions to float and double round to the nearest value.
         return array.cast(target, safe=False)
     if pa.types.is_binary(target) and pa.types.is_string(array.type):
         return array.cast(target)
+    if narrower(raw.without_logical(writer), raw.without_logical(reader)):
+        what = f"a value of type {describe(writer)} is none of {describe(reader)}"
+        failures.where(changed_by(array, target), rows, path, what, _MEND)
+        return array.cast(target, safe=False)
     raise ResolutionError(f"{describe(writer)} cannot be read as {describe(reader)}", where=path or "$")
+
+
+def changed_by(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Which numbers are others in a narrower type: out of its range, with digits that it has not, no number at all, or
+    the zero below zero where the type has no sign for it. Null where there is none."""
+    values, back = array, array.cast(target, safe=False).cast(array.type, safe=False)
+    changed = pc.not_equal(back, values)
+    if pa.types.is_floating(array.type):
+        if pa.types.is_integer(target):
+            lowest, beyond = -(2.0 ** (target.bit_width - 1)), 2.0 ** (target.bit_width - 1)
+            inside = pc.and_(pc.greater_equal(values, lowest), pc.less(values, beyond))
+            negative_zero = pc.less(pc.divide(pa.scalar(1.0, array.type), values), 0.0)
+            negative_zero = pc.and_(pc.equal(values, 0.0), negative_zero)
+            return pc.or_(pc.or_(changed, pc.invert(inside)), negative_zero)
+        # A NaN stays one, and is equal to none.
+        return pc.and_(changed, pc.invert(pc.is_nan(values)))
+    return changed
 
 
 def text(array: pa.Array, rows: Rows, path: str, failures: Failures) -> pa.Array:

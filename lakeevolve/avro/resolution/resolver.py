@@ -52,6 +52,8 @@ from lakeevolve.model.types import (
     describe,
     is_null,
     kind,
+    narrower,
+    without_null,
 )
 
 #: Past this many reasons, a named type that fails again and again is reported by its first reason only.
@@ -125,6 +127,10 @@ class Resolver:
             case Primitive(), Primitive():
                 if writer.name == reader.name or reader.name in PROMOTIONS.get(writer.name, ()):
                     return self.leaf(writer, reader, location, path, faults)
+                if self.narrows(writer, reader, path):
+                    message = f"not every {writer.name} is one of {reader.name}"
+                    self.fail("TYPE_MISMATCH", location, path, message, faults, value_level=True)
+                    return Promote(writer, reader)
             case Record(), Record():  # one of them was a reference
                 return self.record(writer, reader, location, path, faults)
             case Array(), Array():
@@ -139,6 +145,11 @@ class Resolver:
                 return self.fixed(writer, reader, location, path, faults)
         message = f"reader type: {kind(reader).upper()} not compatible with writer type: {kind(writer).upper()}"
         return self.fail("TYPE_MISMATCH", location, path, message, faults)
+
+    def narrows(self, writer: AvroType, reader: AvroType, path: str) -> bool:
+        """Whether it was declared that a wider number is read as a narrower one here, as far as its values fit."""
+        plain = isinstance(writer, Primitive) and isinstance(reader, Primitive) and self.fills.get(path) == "narrow"
+        return plain and narrower(writer, reader)
 
     def fail(self, code: str, location: str, path: str, message: str, faults: Faults, **more: object) -> Fail:
         fault = Incompatibility(code, location or "/", path, message, **more)  # type: ignore[arg-type]
@@ -249,6 +260,8 @@ class Resolver:
     ) -> Node:
         """A value that is no union becomes a branch. *location* is where a fault is reported."""
         index = self.branch_for(writer, reader.branches)
+        if index is None and reader.optional and self.narrows(writer, without_null(reader), path):
+            index = next(at for at, branch in enumerate(reader.branches) if not is_null(branch))
         if index is None:
             causes = self.near_misses(writer, reader, union_location, path)
             return self.lacking(writer, location, path, faults, causes=causes)

@@ -301,7 +301,7 @@ class _Rules:
         reason = self._untyped(change.new, change.path)
         if reason is not None:
             return _refuse(reason)
-        found = resolve(_holding(change.old), _holding(change.new))
+        found = resolve(_holding(change.old), _holding(change.new), fills=_narrowing(self.fills, change.path))
         if any(not each.value_level for each in found.incompatibilities):
             return _refuse(
                 f"Avro cannot read {describe(change.old)} as {describe(change.new)}; keep the wider type, add a field "
@@ -454,6 +454,10 @@ class _Rules:
         except LakeEvolveError as error:
             return f"{error.what}; {error.hint}" if error.hint else error.what
         return None
+
+
+def _narrowing(fills: Mapping[str, Fill], path: str) -> dict[str, Fill]:
+    return {"value": "narrow"} if fills.get(path) == "narrow" else {}
 
 
 def _holding(type_: AvroType) -> Schema:

@@ -302,7 +302,7 @@ class _Rules:
                 f"become {describe(change.new)}, though Iceberg could hold it; keep the digits, add a field of another "
                 "name, or start a new table"
             )
-        found = resolve(_holding(change.old), _holding(change.new))
+        found = resolve(_holding(change.old), _holding(change.new), fills=_narrowing(self.fills, change.path))
         hard = [each for each in found.incompatibilities if not each.value_level]
         if hard:
             return _refuse(
@@ -466,6 +466,10 @@ def _digits(type_: AvroType) -> tuple[int | None, int | None] | None:
     """Precision and scale of a decimal; None for every other type."""
     logical = type_.logical if isinstance(type_, (Primitive, Fixed)) else None
     return (logical.precision, logical.scale or 0) if logical is not None and logical.name == "decimal" else None
+
+
+def _narrowing(fills: Mapping[str, Fill], path: str) -> dict[str, Fill]:
+    return {"value": "narrow"} if fills.get(path) == "narrow" else {}
 
 
 def _holding(type_: AvroType) -> Schema:
