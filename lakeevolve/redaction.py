@@ -22,7 +22,8 @@ _VERSION: Final = re.compile(r"@v?\d+\Z")
 _CONTAINER_SCHEMES: Final = frozenset({"abfs", "abfss", "wasb", "wasbs"})
 _PORT_SCHEMES: Final = frozenset({"http", "https", "hdfs", "grpc", "thrift"})
 _NAME: Final = (
-    r"pass(?:word|wd|phrase)?|pwd|secret|token|credential|signature|\bsig\b|\bsas\b|[-_.]sas|auth"
+    r"pass(?:word|wd|phrase)|(?<![a-z])(?:pass|pwd)(?![a-z])|secret|token|credential|signature|authorization|bearer"
+    r"|(?<![a-z])(?:sig|sas|auth)(?![a-z])"
     r"|(?:api|access|account|private|storage|master|encryption)[-_.]?key"
 )
 #: A folder of a partition, by itself and within a text that names a data file.
@@ -33,7 +34,7 @@ _ASSIGNED: Final = re.compile(
     rf"([\w.-]*(?:{_NAME})[\w.-]*[\"']?\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s\"',;&)}}\]]+)", re.IGNORECASE
 )
 #: Shorter values than this occur in ordinary text, and no credential is so short.
-_SHORTEST: Final = 4
+_SHORTEST: Final = 6
 
 
 def public_uri(uri: str) -> str:

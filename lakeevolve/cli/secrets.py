@@ -14,7 +14,9 @@ def known_secrets(given: Sequence[str]) -> frozenset[str]:
     """The credentials in the arguments, in the environment and in pyiceberg's configuration, if that was read."""
     found = set(secrets_in(given)) | set(secrets_of(dict(_options(given))))
     for name, value in os.environ.items():
-        found |= secrets_of({name: value})
+        # PWD, SSH_AUTH_SOCK, GOOGLE_APPLICATION_CREDENTIALS and their like name files.
+        if not os.path.exists(value):
+            found |= secrets_of({name: value})
     found |= secrets_of(_catalogs())
     return frozenset(found)
 

@@ -247,3 +247,12 @@ def test_nothing_in_python_shows_a_credential_either(tmp_path: Path, rows: Rows)
     with pytest.raises(le.LakeEvolveError) as caught:
         le.open_table(f"delta:s3://KEY:{CANARY}@bucket/t", storage_options={"aws_secret_access_key": CANARY, "x": "y"})
     assert CANARY not in "".join(traceback.format_exception(caught.value))
+
+
+def test_what_is_no_credential_is_shown(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PWD", str(tmp_path))
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path))
+    monkeypatch.setenv("GIT_AUTHOR_NAME", "nowhere")
+    code, text = run("describe", f"delta:{tmp_path}/nowhere")
+    assert code == 2
+    assert f"delta:{tmp_path}/nowhere" in text

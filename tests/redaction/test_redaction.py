@@ -66,7 +66,10 @@ def test_credentials_are_found_among_options_and_in_arguments() -> None:
     assert secret_name("AWS_SECRET_ACCESS_KEY")
     assert secret_name("sas_token")
     assert not secret_name("type")
-    assert not secret_name("warehouse")
+    for name in ("warehouse", "GIT_AUTHOR_NAME", "XAUTHORITY", "compass", "signal", "passenger", "OLDPWDS"):
+        assert not secret_name(name), name
+    for name in ("sas_token", "PGPASSWORD", "db.pwd", "header.authorization", "s3.auth", "az.sas", "AZURE_STORAGE_SAS"):
+        assert secret_name(name), name
     options = {"uri": "postgresql://u:hunter2@db/x", "s3": {"secret-access-key": "hunter3"}, "type": "sql"}
     assert secrets_of(options) >= {"hunter2", "hunter3"}
     assert "sql" not in secrets_of(options)
