@@ -6,12 +6,13 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from lakeevolve.avro.parse import parse
 from lakeevolve.errors import SchemaError, UnsupportedTable
 from lakeevolve.model import path as paths
 from lakeevolve.model.digest import canonical_json, type_json
+from lakeevolve.model.match import match_fields
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import (
     NO_DEFAULT,
@@ -194,6 +195,8 @@ class _Derivation:
     renames: dict[str, str]
     follow: bool
     names: dict[str, NamedType] = field(default_factory=dict)
+    #: What was matched, with the two sides, which have to stay alive for their identities to be keys.
+    matched: dict[Any, tuple[Struct, Record, Mapping[str, Field]]] = field(default_factory=dict)
 
     def run(self, struct: Struct, hint: Record | None, name: str, foreign: Collection[str]) -> Derived:
         left = []
@@ -213,6 +216,8 @@ class _Derivation:
 
     def _match(self, column: Column, struct: Struct, hint: Record, at: str, hint_at: str) -> Field | None:
         """The hint's field for a column: by name, as the renames say, or by alias."""
+        if not self.follow:
+            return self._matches(struct, hint, at, hint_at).get(column.name)
         here = paths.child(at, column.name)
         for candidate in hint.fields:
             if self.renames.get(paths.child(hint_at, candidate.name)) == here:
@@ -224,6 +229,18 @@ class _Derivation:
             if column.name in candidate.aliases and struct.column(candidate.name) is None:
                 return candidate
         return None
+
+    def _matches(self, struct: Struct, hint: Record, at: str, hint_at: str) -> Mapping[str, Field]:
+        """The hint's field for each column, as a reader by that hint would find it: names that change places by alias
+        are yet to do so."""
+        key = (id(struct), id(hint), hint_at)
+        if key not in self.matched:
+            columns = Record("columns", tuple(Field(column.name, NULL) for column in struct.columns))
+            renames = {new: old for new, old in self.renames.items() if paths.parent(old) == at}
+            pairs, _ = match_fields(columns, hint, path=hint_at, renames=renames)
+            found = {struct.columns[old].name: hint.fields[new] for new, old in pairs if old is not None}
+            self.matched[key] = (struct, hint, found)
+        return self.matched[key][2]
 
     def _record(self, struct: Struct, hint: Record | None, name: str, at: str, hint_at: str) -> tuple[Record, bool]:
         exact = hint is not None

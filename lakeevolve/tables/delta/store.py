@@ -29,6 +29,8 @@ _VERSION = re.compile(r"@v(\d+)\Z")
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 #: What object_store calls the errors of its stores; delta-rs's own begin alike.
 _STORE = re.compile(r"Generic (?!delta|Delta|LocalFileSystem)\w+ error")
+#: What arrow-rs says of a null struct in a list that holds a struct with a required field; the data is right.
+_UNMASKED: Final = "Found unmasked nulls for non-nullable StructArray field"
 _LOCAL: Final = "Generic LocalFileSystem error"
 #: What stands in the causes where a store's client found nothing to sign in with.
 _ANONYMOUS: Final = ("loading credentials", "no credentials found", "token request", "must be specified")
@@ -207,6 +209,12 @@ def _translated(error: Exception, where: str, doing: str) -> SourceError | Table
     if any(mark in text for mark in _DENIED):
         return CatalogUnavailable(
             f"{doing}: the store refuses access", where=where, hint="check the credentials and what they permit"
+        )
+    if _UNMASKED in whole:
+        return UnsupportedTable(
+            f"{doing}: it takes a null struct in a list for a null in a required field of a struct within",
+            where=where,
+            hint="make the fields of the inner struct optional in the schema; or read the table with another engine",
         )
     if "Object at location" in text and "not found" in text:
         return TableError(

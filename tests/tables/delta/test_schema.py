@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from lakeevolve.avro.parse import parse
 from lakeevolve.model.schema import Schema
+from lakeevolve.model.types import describe, without_null
 from lakeevolve.tables.delta.schema import delta_type, derive, follow
 from lakeevolve.tables.delta.types import Column, ListOf, MapOf, Struct, same_type, shape
 
@@ -215,3 +216,12 @@ def test_what_is_read_off_without_a_hint_maps_to_the_same_table(schema: Schema) 
     back = delta_type(read_off(schema).record)
     assert same_type(struct, back)
     assert shape(struct) == shape(back)
+
+
+def test_names_that_are_yet_to_change_places_lend_their_types_crosswise() -> None:
+    struct = Struct((Column("a", Struct((Column("x", "integer"),))), Column("b", "string", False)))
+    inner = {"type": "record", "name": "In", "fields": [field("x", ["null", "int"])]}
+    enum = {"type": "enum", "name": "E", "symbols": ["A"]}
+    hint = record(field("b", inner, aliases=["a"]), field("a", enum, aliases=["b"]))
+    found = derive(struct, name="t", hint=hint).schema
+    assert [(f.name, describe(without_null(f.type))) for f in found.fields] == [("a", "record In"), ("b", "enum E")]

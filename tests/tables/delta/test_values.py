@@ -141,6 +141,29 @@ def test_a_file_that_is_not_what_the_schema_says_names_the_row(tmp_path: Path) -
     assert BAD not in " ".join(caught.value.lines())
 
 
+def test_a_null_struct_that_delta_rs_misreads_is_said_and_can_be_cured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A struct with a required field, in a struct, in a list: where that outer struct is null, delta-rs 1.6 finds a
+    null in the required field."""
+    monkeypatch.setenv("LAKEEVOLVE_STATE", str(tmp_path / "state"))
+
+    def listed(x: Any) -> Schema:
+        inner = {"type": "record", "name": "Inner", "fields": [field("x", x)]}
+        outer = {"type": "record", "name": "Outer", "fields": [field("inner", inner)]}
+        return record(field("id", "long"), field("l", {"type": "array", "items": ["null", outer]}))
+
+    uri = f"delta:{tmp_path / 't'}"
+    delta.create_table(uri, listed("int"), mark=True)
+    rows = [{"id": 1, "l": [{"inner": {"x": 1}}, None]}, {"id": 2, "l": []}]
+    delta.append(uri, pa.Table.from_pylist(rows, schema=le.arrow_schema(listed("int"))))
+    with pytest.raises(TableError, match="null struct in a list") as caught:
+        list(delta.open(uri).read())
+    assert "make the fields of the inner struct optional" in caught.value.lines()[-1]
+    assert le.apply(le.plan(uri, listed(["null", "int"]))).ok
+    assert [row for batch in delta.open(uri).read() for row in batch.to_pylist()] == rows
+
+
 def test_appended_rows_that_do_not_fit_are_named(tmp_path: Path) -> None:
     uri = f"delta:{tmp_path / 't'}"
     delta.create_table(uri, record(field("id", "long"), field("n", "int")))
