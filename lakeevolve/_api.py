@@ -187,6 +187,8 @@ def plan(
     renames: Mapping[str, str] | Iterable[tuple[str, str]] = (),
     not_renames: Sequence[tuple[str, str]] = (),
     limits: Mapping[str, int] | None = None,
+    pin: Literal["schema", "data"] = "schema",
+    subject: str = "",
 ) -> Plan:
     """Plan how a table gets to a target schema; touches nothing. See :func:`lakeevolve.planning.make.plan`."""
     from lakeevolve.planning.make import plan as make
@@ -202,6 +204,8 @@ def plan(
         renames=renames,
         not_renames=not_renames,
         limits=limits,
+        pin=pin,
+        subject=subject,
     )
 
 
@@ -232,11 +236,25 @@ def apply(
     resume: bool = False,
     dry_run: bool = False,
     progress: Callable[[Literal["check", "rewrite", "prove", "commit", "verify"], int, int], None] | None = None,
+    approval: str | Path | None = None,
 ) -> Application:
-    """Run a plan: proof, one commit with its marker, replay. See :func:`lakeevolve.applying.apply.apply`."""
+    """Run a plan: proof, one commit with its marker, replay. See :func:`lakeevolve.applying.apply.apply`.
+
+    ``approval`` is the file of an approval: if it does not cover the plan today,
+    :class:`~lakeevolve.errors.PermitMissing` is raised, else the ledger names its approver.
+    """
     from lakeevolve.applying.apply import apply as run
 
-    return run(plan, allow, table=table, engine=engine, resume=resume, dry_run=dry_run, progress=progress)
+    word = None
+    if approval is not None:
+        from lakeevolve.config.approvals import load_approval, require
+        from lakeevolve.planning.plan import Plan
+
+        plan = plan if isinstance(plan, Plan) else load_plan(plan)
+        word = require(plan.digest, [load_approval(approval)], where=plan.table["uri"])
+    return run(
+        plan, allow, table=table, engine=engine, resume=resume, dry_run=dry_run, progress=progress, approval=word
+    )
 
 
 def rollback(table: Table | str, to: int, allow: Collection[str] = (), *, dry_run: bool = False) -> Application:

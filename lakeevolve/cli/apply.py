@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -25,7 +26,9 @@ def _permits(values: list[str] | None) -> list[str] | None:
 def apply(
     plan: Annotated[
         str | None,
-        typer.Argument(help="A plan file; none: the whole project is planned and applied.", metavar="[PLAN]"),
+        typer.Argument(
+            help="A plan file, or a folder of plans; none: the whole project is planned and applied.", metavar="[PLAN]"
+        ),
     ] = None,
     allow: Annotated[
         list[str] | None,
@@ -38,18 +41,38 @@ def apply(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an apply that stopped part-way.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, write nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Of a project: apply without being asked.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Of a folder or a project: apply without being asked.")
+    ] = False,
     approved: Annotated[
-        bool, typer.Option("--approved", help="Of a project: apply the plans that an approval covers, and no other.")
+        bool, typer.Option("--approved", help="Apply a plan only if an approval covers it that has not run out.")
     ] = False,
     approvals: Annotated[
         str | None,
         typer.Option(
             "--approvals",
-            help="The folder of approvals; by default approvals, beside lakeevolve.yaml.",
+            help="The folder of approvals; by default approvals, beside lakeevolve.yaml, and the folder of PLAN.",
             metavar="FOLDER",
         ),
     ] = None,
+    require_idle: Annotated[
+        str | None,
+        typer.Option(
+            "--require-idle", help="Do nothing where others wrote to the table less long ago than this.", metavar="15m"
+        ),
+    ] = None,
+    max_bytes: Annotated[
+        str | None,
+        typer.Option("--max-bytes", help="Of a folder: how much may be written anew in all.", metavar="500GiB"),
+    ] = None,
+    within: Annotated[
+        str | None, typer.Option("--within", help="Of a folder: how long plans are begun.", metavar="2h")
+    ] = None,
+    window: Annotated[
+        str | None,
+        typer.Option("--window", help="Of a folder: when plans are begun, in local time.", metavar="22:00-05:00"),
+    ] = None,
+    jobs: Annotated[str, typer.Option("--jobs", help="Of a folder: how many plans run at once.", metavar="N")] = "1",
     subject: SubjectOption = None,
     config: ConfigOption = None,
     option: TableOption = None,
@@ -58,7 +81,9 @@ def apply(
 ) -> int:
     """Run a saved plan: proof, one commit, replay."""
     from lakeevolve.applying.apply import apply as run
-    from lakeevolve.cli.project import apply_all, no_project_options, only_project_options
+    from lakeevolve.cli.batch import apply_folder, duration
+    from lakeevolve.cli.project import apply_all, approval_of, in_project, no_project_options, only_project_options
+    from lakeevolve.config.approvals import load_approvals, require
     from lakeevolve.errors import ReplayMismatch
     from lakeevolve.planning.plan import load_plan
     from lakeevolve.report.outcome import of_application
@@ -79,8 +104,16 @@ def apply(
         )
     no_project_options(subject)
     saved = load_plan(plan)
-    live = open_with(saved.table["uri"], option)
-    with stoppable(), progress_bars() as progress:
-        done = run(saved, frozenset(allow or ()), table=live, resume=resume, dry_run=dry_run, progress=progress)
+    with in_project(config) as project, stoppable(), progress_bars() as progress:
+        word = approval_of(saved, plan, approvals, project) if approved or approvals is not None else None
+        done = run(
+            saved,
+            frozenset(allow or ()),
+            table=open_with(saved.table["uri"], option),
+            resume=resume,
+            dry_run=dry_run,
+            progress=progress,
+            approval=word,
+        )
     emit(of_application(done, saved), format, output)
     return 0 if done.ok else ReplayMismatch.exit_code

@@ -14,7 +14,9 @@ from lakeevolve.cli.console import note, progress_bars, write
 from lakeevolve.cli.emit import emit
 
 if TYPE_CHECKING:
+    from lakeevolve.config.approvals import Approval
     from lakeevolve.config.project import Project
+    from lakeevolve.planning.plan import Plan
     from lakeevolve.planning.project import Parts
 
 ConfigOption = Annotated[
@@ -71,6 +73,23 @@ def only_project_options(**given: Any) -> None:
         if value:
             option = "--" + name.replace("_", "-")
             raise typer.BadParameter("for a whole project, lakeevolve.yaml says it", param_hint=option)
+
+
+def approval_of(plan: Plan, file: str, folder: str | None, project: Project | None) -> Approval:
+    """The approval that covers a plan: in a folder that is named, else beside the plan or in the project's approvals.
+
+    Raises ``PermitMissing`` where none does.
+    """
+    from pathlib import Path
+
+    from lakeevolve.config.approvals import load_approvals, require
+    from lakeevolve.config.find import find
+
+    if folder is not None:
+        return require(plan.digest, load_approvals(folder), where=plan.table["uri"])
+    top = project.file if project is not None else find()
+    folders = [Path(file).absolute().parent, *([] if top is None else [top.parent / "approvals"])]
+    return require(plan.digest, load_approvals(*dict.fromkeys(folders)), where=plan.table["uri"])
 
 
 def check_all(

@@ -15,7 +15,7 @@ import pytest
 import lakeevolve as le
 from lakeevolve.__main__ import main
 from lakeevolve.cli.project import plan_name
-from lakeevolve.errors import PRECEDENCE, LakeEvolveError, worst
+from lakeevolve.errors import PRECEDENCE, LakeEvolveError, PermitMissing, worst
 from lakeevolve.model.schema import Schema
 
 Rows = Callable[[Schema, int, int], pa.Table]
@@ -186,6 +186,24 @@ def test_with_approved_only_what_an_approval_covers_is_applied_and_the_ledger_na
     assert "approved by ann@example.com" in shop.run("history", shop.json("check", "-s", "orders")["parts"][0]["table"])
     (folder / "2.approval.yaml").write_text("plan: x\n")
     assert "2.approval.yaml:1: plan is no intent digest" in shop.fails("apply", "--approved", *ALL)
+
+
+def test_one_plan_is_applied_with_the_approval_that_lies_beside_it_or_in_the_projects_folder(shop: Here) -> None:
+    shop.run("plan", "-s", "orders", "--out", "plans")
+    (file,) = (shop.folder / "plans").iterdir()
+    digest = json.loads(file.read_text())["digest"]
+    assert "not approved" in shop.fails("apply", str(file), "--approved", *ALL, code=1)
+    word = f"plan: {digest}\napprover: ann\nuntil: {date.today()}\n"
+    other = shop.folder / "elsewhere"
+    other.mkdir()
+    (other / "x.approval.yaml").write_text(word.replace(digest, "0" * 64))
+    assert "1 names other plans" in shop.fails("apply", str(file), "--approvals", "elsewhere", *ALL, code=1)
+    with pytest.raises(PermitMissing):
+        le.apply(file, allow=("rewrite", "backfill"), approval=other / "x.approval.yaml")
+    (file.parent / "x.approval.yaml").write_text(word)
+    assert "is at version 2" in shop.run("apply", str(file), "--approved", *ALL)
+    (entry,) = (shop.folder / "state").rglob("ledger/*.json")
+    assert json.loads(entry.read_text())["approver"] == "ann"
 
 
 def test_plans_are_saved_by_subject_and_table_and_can_be_applied_one_by_one(shop: Here) -> None:
