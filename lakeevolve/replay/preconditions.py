@@ -18,6 +18,7 @@ from lakeevolve.model import path as paths
 from lakeevolve.model import types as avro
 from lakeevolve.model.change import Change, ChangeLogicalType, DropBranch, DropSymbol, PromoteType, ReplaceType
 from lakeevolve.model.schema import Schema
+from lakeevolve.redaction import public_path
 from lakeevolve.replay import canonical
 from lakeevolve.replay.compare import owners
 from lakeevolve.replay.fold import Folds
@@ -93,7 +94,7 @@ class Broken:
     @property
     def where(self) -> str:
         """The first row that stands against the step."""
-        return f"{self.file}, row {self.row}"
+        return f"{public_path(self.file)}, row {self.row}"
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -101,7 +102,7 @@ class Broken:
             "precondition": self.precondition,
             "path": self.path,
             "rows": self.rows,
-            "file": self.file,
+            "file": public_path(self.file),
             "row": self.row,
         }
 

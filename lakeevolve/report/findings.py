@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakeevolve.model import path as paths
-from lakeevolve.redaction import public_uri
+from lakeevolve.redaction import public_path
 from lakeevolve.rules.findings import Finding
 
 if TYPE_CHECKING:
@@ -59,5 +59,5 @@ def located(finding: Finding, schema: Schema) -> Finding:
 
 
 def _place(file: str | None, row: int | None) -> str:
-    where = "the table" if file is None else public_uri(file)
+    where = "the table" if file is None else public_path(file)
     return where if row is None else f"{where}, row {row}"
