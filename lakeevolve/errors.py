@@ -39,7 +39,7 @@ _Text = TypeVar("_Text", str, str | None)
 
 def _shown(text: _Text) -> _Text:
     """The text without credentials. Most texts can hold none, and then nothing is loaded for them."""
-    if text is None or ("://" not in text and "?" not in text):
+    if text is None or (":/" not in text and "?" not in text):
         return text
     from lakeevolve.redaction import redact
 

@@ -15,6 +15,8 @@ from urllib.parse import quote
 MASK: Final = "***"
 
 _URI: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^\s\"'<>]*)")
+#: A URL that was taken for a path, and so lost a slash.
+_COLLAPSED: Final = re.compile(r"\b(s3a?|gs|az|adl|abfss?|wasbs?|https?):/([^\s/\"'<>][^\s\"'<>]*)")
 _QUERY: Final = re.compile(r"(?<=[^\s?])\?([\w.%-]+=[^\s\"'<>]*)")
 #: Where a table's version ends its URI: its ``@`` ends no user and password.
 _VERSION: Final = re.compile(r"@v?\d+\Z")
@@ -87,6 +89,8 @@ def redact(text: str, known: Collection[str] = (), *, library: bool = False) -> 
             text = text.replace(value, MASK).replace(quote(value, safe=""), MASK)
     if "://" in text:
         text = _URI.sub(_masked_uri, text)
+    if ":/" in text:
+        text = _COLLAPSED.sub(lambda found: _masked_uri(found).replace("://", ":/", 1), text)
     if "?" in text:
         text = _QUERY.sub(lambda found: "?" + _masked_query(found.group(1)), text)
     if "=" in text:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lakeevolve import _api as le
 from lakeevolve.demo import samples
 from lakeevolve.demo.build import FORMATS, DemoTable, Format, Progress, build, each_format, schema_file, state_in
-from lakeevolve.errors import PlanBlocked, PlanError
+from lakeevolve.errors import ConfigError, PlanBlocked, PlanError
 from lakeevolve.report.text import counted, diff_text, findings_text, plan_text, replay_text
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ def run(directory: str | Path, console: Console) -> Demonstration:
     ReplayMismatch
         A proof failed; that table was not changed.
     """
+    if "://" in str(directory):
+        raise ConfigError("the demo needs a folder on this disk", where=str(directory), hint="name a new folder")
     root = Path(directory)
     done: list[Outcome] = []
     with _bars() as progress, state_in(root):

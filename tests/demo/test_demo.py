@@ -101,6 +101,15 @@ def test_the_command_says_in_three_lines_that_a_folder_is_not_its_own(
     assert "not empty" in captured.err
 
 
+def test_an_address_of_a_store_is_refused_without_its_credentials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo", "s3://KEY:hunter2@bucket/demo"]) == 2
+    assert "hunter2" not in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "demo").write_text("mine")
     with pytest.raises(ConfigError, match="this is a file"):

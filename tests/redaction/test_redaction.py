@@ -41,6 +41,8 @@ def test_a_public_uri_holds_no_credential_and_still_names_the_table(uri: str, pu
         ("at: delta:az://box/t?sv=1&sig=hunter2@v3", "at: delta:az://box/t?sv=***&sig=***@v3"),
         ("at: iceberg:prod/shop.orders?token=hunter2", "at: iceberg:prod/shop.orders?token=***"),
         ("az://box/t?hunter2", "az://box/t?***"),
+        ("at: s3:/AKIA:hunter2@bucket/plan.json", "at: s3:/***@bucket/plan.json"),
+        ("at: delta:/data/a@b/c", "at: delta:/data/a@b/c"),
         ("postgresql+psycopg2://u:pass?w/rd@db:5432/x", "postgresql+psycopg2://***@db:5432/x"),
         ("see https://iceberg.apache.org/spec/#defaults", "see https://iceberg.apache.org/spec/#defaults"),
         ("delta:s3://bucket/t@v3 is stale", "delta:s3://bucket/t@v3 is stale"),
