@@ -100,7 +100,8 @@ class Expected:
 
 NO_RESOLUTION = "Avro cannot read"
 OTHER_NAME = "NAME_MISMATCH"
-ROWS_FORBID = "the data does not allow"
+#: The plan has looked at the rows: a value is there that the new version cannot hold.
+ROWS_FORBID = "TABLE-ROWS-REFUSE"
 
 #: Some tables carry the marker from the start, the others are tables that lakeevolve has never seen.
 WALKS: dict[str, Expected] = {
