@@ -6,6 +6,7 @@ Nothing here prints, exits or imports a table library before it is needed.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -237,6 +238,7 @@ def apply(
     dry_run: bool = False,
     progress: Callable[[Literal["check", "rewrite", "prove", "commit", "verify"], int, int], None] | None = None,
     approval: str | Path | None = None,
+    require_idle: timedelta | None = None,
 ) -> Application:
     """Run a plan: proof, one commit with its marker, replay. See :func:`lakeevolve.applying.apply.apply`.
 
@@ -253,7 +255,15 @@ def apply(
         plan = plan if isinstance(plan, Plan) else load_plan(plan)
         word = require(plan.digest, [load_approval(approval)], where=plan.table["uri"])
     return run(
-        plan, allow, table=table, engine=engine, resume=resume, dry_run=dry_run, progress=progress, approval=word
+        plan,
+        allow,
+        table=table,
+        engine=engine,
+        resume=resume,
+        dry_run=dry_run,
+        progress=progress,
+        approval=word,
+        require_idle=require_idle,
     )
 
 

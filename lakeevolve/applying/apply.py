@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -65,6 +66,7 @@ def apply(
     dry_run: bool = False,
     progress: Progress | None = None,
     approval: Approval | None = None,
+    require_idle: timedelta | None = None,
 ) -> Application:
     """Run a plan against its table: proof first, then one commit that carries the marker, then a replay.
 
@@ -84,6 +86,8 @@ def apply(
         Called with the phase, the files done and the files in all.
     approval:
         The approval that covers the plan, for the ledger. Whether one is needed is the caller's to say.
+    require_idle:
+        Do nothing unless the last write by others is at least so long ago.
 
     Raises
     ------
@@ -121,6 +125,8 @@ def apply(
     if wanted.empty:
         return Application(wanted.digest, "nothing-to-do", wanted.base_version, state=live.state)
     _refuse_unpermitted(wanted, allow)
+    if require_idle is not None:
+        _refuse_busy(live, require_idle)
     store.probe("journal")
     store.probe("ledger")
     run = _Run(wanted, live, store, progress or (lambda *_: None), engine, approval)
@@ -144,6 +150,19 @@ def _refuse_gone_back(plan: Plan, table: Table) -> None:
             f"the plan was applied as version {made}, and the table went back to version {line[0]} since",
             where=plan.table["uri"],
             hint="make the plan again",
+        )
+
+
+def _refuse_busy(table: Table, idle: timedelta) -> None:
+    since = datetime.now(UTC) - idle
+    late = [write for write in table.writes() if write.at is not None and write.at > since]
+    if late:
+        last = late[0]
+        raise PlanBlocked(
+            f"the table is in use: the last write ({last.by}, {last.operation}) was at "
+            f"{last.at:%Y-%m-%d %H:%M:%S} UTC, less than {idle} ago",
+            where=table.uri,
+            hint="apply when its writers pause, or leave out --require-idle",
         )
 
 

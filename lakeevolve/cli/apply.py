@@ -83,7 +83,6 @@ def apply(
     from lakeevolve.applying.apply import apply as run
     from lakeevolve.cli.batch import apply_folder, duration
     from lakeevolve.cli.project import apply_all, approval_of, in_project, no_project_options, only_project_options
-    from lakeevolve.config.approvals import load_approvals, require
     from lakeevolve.errors import ReplayMismatch
     from lakeevolve.planning.plan import load_plan
     from lakeevolve.report.outcome import of_application
@@ -103,6 +102,26 @@ def apply(
             output=output,
         )
     no_project_options(subject)
+    if os.path.isdir(plan):
+        with in_project(config):
+            return apply_folder(
+                plan,
+                allow or (),
+                yes=yes,
+                approved=approved or approvals is not None,
+                approvals=approvals,
+                resume=resume,
+                dry_run=dry_run,
+                max_bytes=max_bytes,
+                within=within,
+                window=window,
+                jobs=jobs,
+                require_idle=require_idle,
+                option=option,
+                format=format,
+                output=output,
+            )
+    idle = duration(require_idle, "--require-idle")
     saved = load_plan(plan)
     with in_project(config) as project, stoppable(), progress_bars() as progress:
         word = approval_of(saved, plan, approvals, project) if approved or approvals is not None else None
@@ -114,6 +133,7 @@ def apply(
             dry_run=dry_run,
             progress=progress,
             approval=word,
+            require_idle=idle,
         )
     emit(of_application(done, saved), format, output)
     return 0 if done.ok else ReplayMismatch.exit_code

@@ -205,6 +205,7 @@ def make(
         total=total,
         read=_estimate(files) if steps else Estimate(),
         position=state.position,
+        writers=live.writes(),
     )
 
 

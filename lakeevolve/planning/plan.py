@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -26,7 +26,7 @@ from lakeevolve.model.schema import Schema
 from lakeevolve.planning.schema import PLAN
 from lakeevolve.rules.findings import Finding, finding_from_json
 from lakeevolve.rules.policy import Policy, Waiver
-from lakeevolve.tables.base import Fill, Permit, Precondition, Route
+from lakeevolve.tables.base import Fill, Permit, Precondition, Route, Write
 
 FORMAT_VERSION: Final = "1.0"
 
@@ -173,6 +173,8 @@ class Plan:
     read: Estimate = field(default=Estimate(), compare=False)
     #: The data's version when the plan was made, which appends move: no part of what is approved.
     position: int | None = field(default=None, compare=False)
+    #: Who wrote to the table last, the newest first.
+    writers: tuple[Write, ...] = field(default=(), compare=False)
 
     @property
     def digest(self) -> str:
@@ -256,6 +258,7 @@ class Plan:
                 "written": self.total.to_json(),
                 # Until the old files are vacuumed or their snapshot expires, the table holds both.
                 "temporary_bytes": self.total.bytes,
+                "writers": [write.to_json() for write in self.writers],
                 "steps": {step.id: step.estimate.to_json() for step in self.steps},
             },
         }
@@ -421,4 +424,8 @@ def _from_json(record: Mapping[str, Any]) -> Plan:
         total=Estimate(**estimate["written"]),
         read=Estimate(**estimate["read"]),
         position=estimate["position"],
+        writers=tuple(
+            Write(None if one["at"] is None else datetime.fromisoformat(one["at"]), one["operation"], one["by"])
+            for one in estimate["writers"]
+        ),
     )

@@ -131,6 +131,7 @@ PLAN: Final[Mapping[str, Any]] = {
             read=_COST,
             written=_COST,
             temporary_bytes=_NUMBER,
+            writers={"type": "array", "items": _object(at=_or_null(_TEXT), operation=_TEXT, by=_TEXT)},
             steps={"type": "object", "additionalProperties": _COST},
         ),
     ),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lakeevolve.tables.base import Version
 
 Kind = Literal[
-    "diff", "check", "plan", "apply", "verify", "history", "describe", "rules", "schema", "project", "rollback"
+    "diff", "check", "plan", "apply", "verify", "history", "describe", "rules", "schema", "project", "rollback", "batch"
 ]
 
 

@@ -100,6 +100,19 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
+class Write:
+    """One write that others made: when, which operation, and who by the table's own word (an engine's name)."""
+
+    at: datetime | None
+    operation: str
+    by: str
+
+    def to_json(self) -> dict[str, str | None]:
+        at = None if self.at is None else self.at.isoformat(timespec="seconds")
+        return {"at": at, "operation": self.operation, "by": self.by}
+
+
+@dataclass(frozen=True, slots=True)
 class DataFile:
     """One live data file.
 
@@ -342,6 +355,10 @@ class Table(Protocol):
     @property
     def retention(self) -> timedelta:
         """How long, at the least, what an earlier position needs is kept after it was replaced."""
+        ...
+
+    def writes(self, limit: int = 5) -> tuple[Write, ...]:
+        """The last writes that others made, the newest first."""
         ...
 
     def progress_of(self, plan_digest: str) -> Literal["none", "partly", "done"]:

@@ -105,12 +105,16 @@ class Protocol:
         return found
 
 
+#: A writer that leaves no name in its commits.
+UNNAMED: Final = "an engine that does not say its name"
+
+
 @dataclass(frozen=True, slots=True)
 class Commit:
     """What one version did besides its files.
 
     ``properties`` are the ``lakeevolve.*`` entries of its commitInfo; ``restored`` is the version that it went back
-    to, if it did.
+    to, if it did. ``engine`` is who made it, by the commit's own word.
     """
 
     version: int
@@ -119,6 +123,7 @@ class Commit:
     properties: Mapping[str, str]
     metadata: Metadata | None
     restored: int | None = None
+    engine: str = UNNAMED
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +269,7 @@ class _Replay:
                 {k: str(v) for k, v in info.items() if k.startswith("lakeevolve.")},
                 metadata,
                 _restored(info),
+                str(info.get("engineInfo") or info.get("clientVersion") or UNNAMED),
             )
         )
 

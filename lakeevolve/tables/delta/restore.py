@@ -1,12 +1,15 @@
-"""How long a Delta table can go back."""
+"""How long a Delta table can go back, and who wrote to it last."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import timedelta
+from itertools import islice
 from typing import Final
 
-from lakeevolve.tables.delta.log import Metadata
+from lakeevolve.tables.base import Write
+from lakeevolve.tables.delta.log import Commit, Metadata
 
 _KEPT: Final = "delta.deletedFileRetentionDuration"
 _WEEK: Final = timedelta(days=7)
@@ -24,3 +27,9 @@ def retention(metadata: Metadata) -> timedelta:
     """How long files that a commit took out stay before a vacuum may delete them."""
     found = _INTERVAL.fullmatch(metadata.configuration.get(_KEPT, "").strip())
     return int(found[1]) * _UNITS[found[2].lower()] if found is not None else _WEEK
+
+
+def writes(commits: Sequence[Commit], limit: int) -> tuple[Write, ...]:
+    """The last commits that others made, the newest first."""
+    theirs = (each for each in reversed(commits) if not each.properties)
+    return tuple(Write(each.at, each.operation or "unknown", each.engine) for each in islice(theirs, limit))

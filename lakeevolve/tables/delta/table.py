@@ -29,6 +29,7 @@ from lakeevolve.tables.base import (
     State,
     Stored,
     Version,
+    Write,
 )
 from lakeevolve.tables.delta import capability as routes
 from lakeevolve.tables.delta import commit as commits
@@ -38,7 +39,7 @@ from lakeevolve.tables.delta.history import View, build, marker_entries
 from lakeevolve.tables.delta.infer import holds_column, infer_version, uses_symbol
 from lakeevolve.tables.delta.log import Add, Live, Snapshot, log_end, read_snapshot
 from lakeevolve.tables.delta.raw import Layout, footer, read_file, relative, stored
-from lakeevolve.tables.delta.restore import retention
+from lakeevolve.tables.delta.restore import retention, writes
 from lakeevolve.tables.delta.scan import read_table, scratch, sql
 from lakeevolve.tables.delta.schema import derive
 from lakeevolve.tables.delta.spark import quoted
@@ -364,6 +365,9 @@ class Table:
         commits.copy_marker(self.address, recorded)
         self.refresh()
         return self.state
+
+    def writes(self, limit: int = 5) -> tuple[Write, ...]:
+        return writes(self._snapshot.commits, limit)
 
     @property
     def retention(self) -> timedelta:

@@ -30,6 +30,7 @@ from lakeevolve.tables.base import (
     State,
     Stored,
     Version,
+    Write,
 )
 from lakeevolve.tables.iceberg import restore as restoring
 from lakeevolve.tables.iceberg.capability import capability
@@ -53,6 +54,7 @@ from lakeevolve.tables.iceberg.reading import Tasks, read_table
 from lakeevolve.tables.iceberg.rewrite import files_to_rewrite
 from lakeevolve.tables.iceberg.snapshot import REWRITE
 from lakeevolve.tables.iceberg.stage import StagedEvolution, stage
+from lakeevolve.tables.iceberg.writers import writes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -287,6 +289,9 @@ class IcebergHandle:
     @property
     def retention(self) -> timedelta:
         return restoring.retention(self._table.metadata)
+
+    def writes(self, limit: int = 5) -> tuple[Write, ...]:
+        return writes(self._table.metadata, limit)
 
     def _refuse_pinned(self) -> None:
         if self._location.snapshot is not None:
