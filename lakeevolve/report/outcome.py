@@ -58,7 +58,7 @@ def of_diff(diff: Diff) -> Outcome:
 
 def of_check(report: Report, candidate: Schema | None = None) -> Outcome:
     from lakeevolve.report.json import report_record
-    from lakeevolve.report.text import report_text
+    from lakeevolve.report.text import may_go_on, report_text
 
     verdict = f"{report.mode}: {'compatible' if report.compatible else 'not compatible'}"
     return Outcome(
@@ -68,6 +68,7 @@ def of_check(report: Report, candidate: Schema | None = None) -> Outcome:
         "Compatibility" if candidate is None or not candidate.source else f"Compatibility of {candidate.source}",
         verdict,
         tuple(report.findings),
+        not may_go_on(report),
     )
 
 

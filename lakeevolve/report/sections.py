@@ -32,7 +32,8 @@ def sections(outcome: Outcome) -> list[Section]:
         case "diff":
             found = [*_changes(record["changes"]), *_suggestions(record["suggestions"])]
         case "check":
-            found = [*_findings(outcome.findings), *_list("Rollout", record["rollout"])]
+            onward = () if outcome.blocked else record["rollout"]
+            found = [*_findings(outcome.findings), *_list("Rollout", onward)]
         case "plan":
             # What a route has to say stands at its step already.
             told = [finding for finding in outcome.findings if not finding.rule.startswith("ROUTE-")]

@@ -66,9 +66,15 @@ def diff_text(diff: Diff) -> str:
 def report_text(report: Report) -> str:
     verdict = "compatible" if report.compatible else "not compatible"
     lines = [f"{report.mode}: {verdict}", *findings_text(report.findings)]
-    if report.rollout:
+    if report.rollout and may_go_on(report):
         lines.append("rollout: " + "; ".join(report.rollout))
     return "\n".join(lines)
+
+
+def may_go_on(report: Report) -> bool:
+    """Whether what the rollout says is to be done: not while findings are against the change, except for the way around
+    it."""
+    return not report.failures or report.order == "none"
 
 
 def findings_text(findings: Iterable[Finding]) -> list[str]:

@@ -19,6 +19,11 @@ from lakeevolve.report.outcome import Outcome
 from lakeevolve.report.render import RENDERERS, render
 from lakeevolve.rules.findings import Finding
 
+OLD = {
+    "type": "record",
+    "name": "Order",
+    "fields": [{"name": "id", "type": "int"}, {"name": "amount", "type": "float"}],
+}
 GOLDEN = Path(__file__).parent / "golden"
 PUBLISHED = Path(__file__).resolve().parents[3] / "shared" / "schemas"
 ENDINGS = {
@@ -195,6 +200,19 @@ def test_a_blocked_plan_tells_nobody_to_go_on_in_any_format(outcome: Outcome) ->
         assert "Rollout" not in text
         assert "rollout:" not in text
         assert "--allow" not in text
+
+
+def test_a_failing_check_tells_nobody_to_go_on_except_around_it(folder: Path) -> None:
+    from lakeevolve.report.outcome import of_check
+
+    # Writers could go first, and the mode does not allow that.
+    writers = le.check({**OLD, "fields": OLD["fields"][:1]}, ["schemas/old.avsc"], mode="FORWARD")
+    assert writers.failures
+    none = le.check("schemas/new.avsc", ["schemas/old.avsc"], mode="FULL")
+    assert none.order == "none"
+    for format in ("text", "markdown", "html"):
+        assert "rollout" not in render(of_check(writers), format).lower()
+        assert "new subject or table" in render(of_check(none), format)
 
 
 def test_an_unknown_format_names_the_known_ones(check_outcome: Outcome) -> None:
