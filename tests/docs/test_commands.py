@@ -47,6 +47,9 @@ def commands() -> Iterator[tuple[str, str]]:
                 for part in re.split(r"&&|\|", line):
                     if re.match(r"\s*(\S*/)?lakeevolve(\s|$)", part):
                         yield name, part.strip()
+        for block in blocks(page, "yaml"):
+            for command in re.findall(r"^\s*- (?:run: )?(lakeevolve .*)$", block, re.MULTILINE):
+                yield name, command
         without = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
         for command in re.findall(r"`(lakeevolve [a-z][^`\n]*)`", without):
             yield name, command
@@ -116,6 +119,23 @@ def test_the_commands_of_a_page_run_as_they_stand(
         printed = capsys.readouterr()
         assert printed.out
         assert printed.err == ""
+
+
+def test_the_workflows_are_valid_and_what_they_run_runs(
+    workplace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yaml = pytest.importorskip("yaml")
+    summary = workplace / "summary.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    github, gitlab = (yaml.safe_load(block) for block in blocks(ROOT / "docs" / "ci.md", "yaml"))
+    steps = [step["run"] for step in github["jobs"]["schemas"]["steps"] if "run" in step]
+    for line in [*steps, *gitlab["schemas"]["script"]]:
+        if line.startswith("lakeevolve "):
+            assert main(words(line)) == 0, line
+    assert "BACKWARD: compatible" in capsys.readouterr().out
+    assert "## Compatibility of schemas/orders.avsc" in summary.read_text()
+    for file in ("orders.sarif", *gitlab["schemas"]["artifacts"]["reports"].values()):
+        assert (workplace / file).is_file()
 
 
 def test_the_table_of_formats_names_them_all() -> None:

@@ -163,3 +163,16 @@ def test_a_saved_description_is_the_schema_of_its_table(lake: Any, tmp_path: Pat
     assert main(["describe", table, "--save", saved]) == 0
     assert le.load(saved) == le.open_table(table).schema
     assert main(["diff", saved, table]) == 0
+
+
+def test_a_table_at_a_snapshot_or_version_has_the_schema_of_then(lake: Any, rows: Any) -> None:
+    table = lake.create("orders", le.load(order("id")), rows(le.load(order("id")), 3, 1))
+    position = le.open_table(table).state.position
+    wider = {**order("id"), "fields": [*order("id")["fields"], {"name": "n", "type": ["null", "int"], "default": None}]}
+    plan = le.plan(table, wider)
+    le.apply(plan, allow=plan.permits)
+    lake.append(table, rows(le.load(wider), 3, 2))
+    then = f"{table}@{position}" if lake.format == "iceberg" else f"{table}@v{position}"
+    assert names([then, table]) == [["id"], ["id", "n"]]
+    with pytest.raises(le.LakeEvolveError):
+        load(f"{table}@{'' if lake.format == 'iceberg' else 'v'}99")
