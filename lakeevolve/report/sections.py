@@ -92,7 +92,7 @@ def _suggestions(suggestions: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
 def _findings(findings: Sequence[Finding]) -> Iterator[Section]:
     columns = ("severity", "rule", "where", "what", "breaks", "fix", "fingerprint")
     loud = [each for each in findings if each.severity != "info" and not each.waived]
-    quiet = [each for each in findings if each not in loud]
+    quiet = [each for each in findings if each.severity == "info" or each.waived]
     for title, some, folded in (("Findings", loud, False), ("Notes", quiet, True)):
         rows = tuple(_finding(each) for each in some)
         if rows:
