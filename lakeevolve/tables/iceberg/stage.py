@@ -6,10 +6,13 @@ metadata. Schema, snapshot and marker are updates of that one swap.
 
 from __future__ import annotations
 
+import os
+import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 from pyiceberg.io import FileIO
@@ -45,11 +48,14 @@ from lakeevolve.tables.iceberg.mapping import mapped
 from lakeevolve.tables.iceberg.raw import Handle, foreign_columns, read_raw
 from lakeevolve.tables.iceberg.reading import Tasks, read_table
 from lakeevolve.tables.iceberg.snapshot import Frozen, Replace
-from lakeevolve.tables.iceberg.write import new_path, write_file
+from lakeevolve.tables.iceberg.write import new_path, write_files
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile as TheirFile
 
+
+#: How many files are written at a time. Each holds a row group or two in memory.
+WORKERS: Final = min(4, os.cpu_count() or 1)
 
 _Model = TypeVar("_Model")
 
@@ -176,6 +182,7 @@ class _Staging:
         self.where = where
         self.base = table.metadata
         self.written: list[str] = []
+        self.stopped = threading.Event()
         self.checked = False
 
     def run(self) -> StagedEvolution:
@@ -211,12 +218,12 @@ class _Staging:
         updates = self._schema_updates(evolved)
         with translated(self.where):
             metadata = update_table_metadata(self.base, updates)
-        files = [self._rewrite(source, metadata.schema()) for source in self.evolution.rewrite]
-        kept = tuple(file for file in files if file is not None)
+        kept = self._rewrite_all(metadata.schema())
         if self.evolution.rewrite:
             with translated(self.where):
-                updates += self._replace(metadata, kept)
-                metadata = update_table_metadata(self.base, updates)
+                swap = self._replace(metadata, kept)
+                metadata = update_table_metadata(metadata, swap)
+            updates += swap
         return StagedEvolution(
             where=self.where,
             io=self.table.io,
@@ -269,21 +276,50 @@ class _Staging:
         text = mapped(mapping, evolved.schema, evolved.moved).model_dump_json()
         return (*changed, SetPropertiesUpdate(updates={TableProperties.DEFAULT_NAME_MAPPING: text}))
 
-    def _rewrite(self, source: DataFile, schema: IcebergSchema) -> StagedFile | None:
-        """One file written anew: a file of the same partition, or none where no row is left."""
+    def _rewrite_all(self, schema: IcebergSchema) -> tuple[StagedFile, ...]:
+        """Every file that is to be written anew, several at a time: Parquet is coded without Python's lock."""
+        sources = self.evolution.rewrite
+        made: list[StagedFile] = []
+        with ThreadPoolExecutor(max_workers=min(len(sources), WORKERS) or 1) as pool:
+            running = [pool.submit(self._rewrite, source, schema) for source in sources]
+            try:
+                for source, future in zip(sources, running, strict=True):
+                    made += future.result()
+                    self.evolution.progress(source)
+            except BaseException:
+                self.stopped.set()
+                pool.shutdown(cancel_futures=True)
+                raise
+        return tuple(made)
+
+    def _rows(self, source: DataFile) -> Iterator[pa.RecordBatch]:
+        """A file's rows as they are to be, until another file has failed."""
+        for batch in self.evolution.convert(source):
+            if self.stopped.is_set():
+                raise TableError("the rewrite was given up, since another file failed", where=source.path)
+            yield batch
+
+    def _rewrite(self, source: DataFile, schema: IcebergSchema) -> list[StagedFile]:
+        """One file written anew: a file of the same partition, more where that grows beyond the target size, or none
+        where no row is left."""
         theirs: TheirFile = source.handle.file
         spec = self.base.specs()[theirs.spec_id or 0]
         folder = ""
         if len(theirs.partition):
             folder = spec.partition_to_path(theirs.partition, schema)
-        path = new_path(self.table.location_provider(), folder)
-        self.written.append(path)
-        made = write_file(
+        provider = self.table.location_provider()
+
+        def path() -> str:
+            made_up = new_path(provider, folder)
+            self.written.append(made_up)
+            return made_up
+
+        made = write_files(
             self.table.io,
             path,
             schema,
             self.evolution.target,
-            self.evolution.convert(source),
+            self._rows(source),
             self.base.properties,
             partition=theirs.partition,
             spec_id=theirs.spec_id or 0,
@@ -294,11 +330,10 @@ class _Staging:
                 hint="mend the row, or keep the type; the table is as it was",
             ),
         )
-        self.evolution.progress(source)
-        if made is None:
-            self.written.remove(path)
-            return None
-        return StagedFile(path, made.rows, made.file.file_size_in_bytes, (source.path,), Handle(made.file))
+        return [
+            StagedFile(each.file.file_path, each.rows, each.file.file_size_in_bytes, (source.path,), Handle(each.file))
+            for each in made
+        ]
 
     # Checks: a plan is checked when it is made, and once more here, since nothing else stands before the commit. -----
 

@@ -57,14 +57,46 @@ def write_file(
     partition: PartitionRecord | None = None,
     spec_id: int = 0,
     sort_order_id: int | None = None,
-    unfit: Callable[[TableError, int], LakeEvolveError] | None = None,
 ) -> Written | None:
-    """Write one data file; None, and no file, where *batches* hold no row.
+    """Write one data file; None, and no file, where *batches* hold no row. See :func:`write_files`."""
+    whole = {**properties, TableProperties.WRITE_TARGET_FILE_SIZE_BYTES: str(2**63)}
+    made = write_files(
+        io,
+        lambda: path,
+        schema,
+        avro,
+        batches,
+        whole,
+        partition=partition,
+        spec_id=spec_id,
+        sort_order_id=sort_order_id,
+    )
+    return made[0] if made else None
+
+
+def write_files(
+    io: FileIO,
+    path: Callable[[], str],
+    schema: IcebergSchema,
+    avro: Schema,
+    batches: Iterable[pa.RecordBatch],
+    properties: Mapping[str, str],
+    *,
+    partition: PartitionRecord | None = None,
+    spec_id: int = 0,
+    sort_order_id: int | None = None,
+    unfit: Callable[[TableError, int], LakeEvolveError] | None = None,
+) -> list[Written]:
+    """Write rows as data files: one, unless it reaches the table's target size; none, where *batches* hold no row.
 
     Parameters
     ----------
+    path:
+        Gives the path of the next file.
     batches:
         Rows in the canonical layout of *avro*, then the foreign columns of *schema* in the table's own types.
+    properties:
+        The table's, which say how its Parquet files are to be.
     partition, spec_id:
         The partition that every row belongs to.
     unfit:
@@ -78,46 +110,76 @@ def write_file(
     named = sanitize_column_names(schema)
     arrow = pa.schema([file_field(column) for column in named.columns])
     types = {each.name: each.type for each in avro.fields}
+    target = _number(
+        properties,
+        TableProperties.WRITE_TARGET_FILE_SIZE_BYTES,
+        TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT,
+    )
+    made: list[Written] = []
     rows = 0
-    output = io.new_output(path)
-    stream: Any = None
-    writer: pq.ParquetWriter | None = None
+    writing: _Writing | None = None
     try:
         for group in _groups(batches):
-            arrays = _fitted(group, schema, arrow, types, rows, unfit or _unfit)
-            if writer is None:
-                with translated(path):
-                    stream = output.create(overwrite=False)
-                writer = pq.ParquetWriter(stream, arrow, store_decimal_as_integer=True, **_options(properties))
-            table = pa.Table.from_arrays(arrays, schema=arrow)
-            with translated(path):
-                writer.write_table(table, row_group_size=_rows_per_group(properties))
-            rows += table.num_rows
-        if writer is None:
-            return None
-        with translated(path):
-            writer.close()
-            stream.close()
-        footer = writer.writer.metadata
-        writer = stream = None
+            if writing is None:
+                writing = _Writing(io, path(), arrow, properties)
+            fitted = []
+            for batch in group:
+                arrays = _fitted(batch, schema, arrow, types, rows, unfit or _unfit)
+                fitted.append(pa.RecordBatch.from_arrays(arrays, schema=arrow))
+                rows += len(batch)
+            if writing.write(pa.Table.from_batches(fitted)) >= target:
+                made.append(writing.close(schema, partition, spec_id, sort_order_id))
+                writing = None
+        if writing is not None:
+            made.append(writing.close(schema, partition, spec_id, sort_order_id))
     except BaseException:
-        _discard(io, path, writer, stream)
+        if writing is not None:
+            _discard(io, writing.path, writing.writer, writing.stream)
         raise
-    with translated(path):
-        size = len(output)
-    made = TheirFile.from_args(
-        content=DataFileContent.DATA,
-        file_path=path,
-        file_format=FileFormat.PARQUET,
-        partition=partition if partition is not None else PartitionRecord(),
-        file_size_in_bytes=size,
-        sort_order_id=sort_order_id,
-        equality_ids=None,
-        key_metadata=None,
-        **statistics(footer, schema, properties),
-    )
-    made.spec_id = spec_id
-    return Written(made, rows)
+    return made
+
+
+class _Writing:
+    """A data file that is being written."""
+
+    def __init__(self, io: FileIO, path: str, arrow: pa.Schema, properties: Mapping[str, str]) -> None:
+        self.path = path
+        self.properties = properties
+        self.rows = 0
+        self.output = io.new_output(path)
+        with translated(path):
+            self.stream: Any = self.output.create(overwrite=False)
+        self.writer: pq.ParquetWriter = pq.ParquetWriter(
+            self.stream, arrow, store_decimal_as_integer=True, **_options(properties)
+        )
+
+    def write(self, rows: pa.Table) -> int:
+        """Write rows; returns the size of the file so far."""
+        with translated(self.path):
+            self.writer.write_table(rows, row_group_size=_rows_per_group(self.properties))
+            self.rows += rows.num_rows
+            return int(self.stream.tell())
+
+    def close(
+        self, schema: IcebergSchema, partition: PartitionRecord | None, spec_id: int, sort_order_id: int | None
+    ) -> Written:
+        with translated(self.path):
+            self.writer.close()
+            self.stream.close()
+            size = len(self.output)
+        made = TheirFile.from_args(
+            content=DataFileContent.DATA,
+            file_path=self.path,
+            file_format=FileFormat.PARQUET,
+            partition=partition if partition is not None else PartitionRecord(),
+            file_size_in_bytes=size,
+            sort_order_id=sort_order_id,
+            equality_ids=None,
+            key_metadata=None,
+            **statistics(self.writer.writer.metadata, schema, self.properties),
+        )
+        made.spec_id = spec_id
+        return Written(made, self.rows)
 
 
 def _discard(io: FileIO, path: str, writer: Any, stream: Any) -> None:
@@ -136,7 +198,7 @@ def _discard(io: FileIO, path: str, writer: Any, stream: Any) -> None:
 
 
 def _fitted(
-    group: pa.Table,
+    group: pa.RecordBatch,
     schema: IcebergSchema,
     arrow: pa.Schema,
     types: Mapping[str, AvroType],
@@ -171,8 +233,8 @@ def _unfit(error: TableError, row: int) -> TableError:
     return TableError(error.what, where=f"row {row}, {error.where or '$'}", hint=error.hint)
 
 
-def _arrays(rows: pa.Table, schema: IcebergSchema) -> dict[str, pa.Array]:
-    held = dict(zip(rows.column_names, rows.columns, strict=True))
+def _arrays(rows: pa.RecordBatch, schema: IcebergSchema) -> dict[str, pa.Array]:
+    held = dict(zip(rows.schema.names, rows.columns, strict=True))
     for column in schema.columns:
         if column.name not in held:
             raise TableError(
@@ -180,10 +242,7 @@ def _arrays(rows: pa.Table, schema: IcebergSchema) -> dict[str, pa.Array]:
                 where=column.name,
                 hint="rows have the columns of the schema, then the foreign ones; a column without values is all null",
             )
-    return {
-        name: column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
-        for name, column in held.items()
-    }
+    return held
 
 
 def new_path(location: Any, folder: str = "") -> str:
@@ -192,8 +251,8 @@ def new_path(location: Any, folder: str = "") -> str:
     return str(location.new_data_location(f"{folder}/{name}" if folder else name))
 
 
-def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The batches joined to tables of about a row group each."""
+def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """The batches, as many at a time as make about a row group."""
     held: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -202,10 +261,10 @@ def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         held.append(batch)
         size += batch.nbytes
         if size >= ROW_GROUP_BYTES:
-            yield pa.Table.from_batches(held)
+            yield held
             held, size = [], 0
     if held:
-        yield pa.Table.from_batches(held)
+        yield held
 
 
 def _options(properties: Mapping[str, str]) -> dict[str, Any]:
@@ -218,9 +277,8 @@ def _options(properties: Mapping[str, str]) -> dict[str, Any]:
         "data_page_size": _number(
             properties, TableProperties.PARQUET_PAGE_SIZE_BYTES, TableProperties.PARQUET_PAGE_SIZE_BYTES_DEFAULT
         ),
-        "dictionary_pagesize_limit": _number(
-            properties, TableProperties.PARQUET_DICT_SIZE_BYTES, TableProperties.PARQUET_DICT_SIZE_BYTES_DEFAULT
-        ),
+        # pyarrow's own limit is half of Iceberg's: columns that it is too small for gain little from a dictionary.
+        "dictionary_pagesize_limit": _number(properties, TableProperties.PARQUET_DICT_SIZE_BYTES, 1024 * 1024),
         "write_batch_size": _number(
             properties, TableProperties.PARQUET_PAGE_ROW_LIMIT, TableProperties.PARQUET_PAGE_ROW_LIMIT_DEFAULT
         ),
