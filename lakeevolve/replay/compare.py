@@ -109,6 +109,8 @@ class Mismatch:
         Who read it.
     values:
         The two values themselves, shown only by :meth:`Hidden.reveal`.
+    why:
+        What made it, where the table's history tells.
     """
 
     file: str | None
@@ -120,6 +122,7 @@ class Mismatch:
     reader: str = ""
     kind: Kind = "value"
     values: Hidden | None = field(default=None, repr=False, compare=False)
+    why: str = field(default="", compare=False)
 
     @property
     def rule(self) -> str:
@@ -146,6 +149,7 @@ class Mismatch:
             "actual_type": self.actual_type,
             "reason": self.reason,
             "reader": self.reader,
+            "why": self.why,
         }
         if self.values is not None:
             found["expected_digest"], found["actual_digest"] = self.values.digests
@@ -160,7 +164,7 @@ class Mismatch:
         types = ""
         if self.expected_type or self.actual_type:
             types = f" (expected {self.expected_type or 'nothing'}, found {self.actual_type or 'nothing'})"
-        return f"{where}: {self.reason}{types}"
+        return f"{where}: {self.reason}{types}{f'; {self.why}' if self.why else ''}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakeevolve.model import path as paths
 from lakeevolve.model.types import Fixed, Primitive
-from lakeevolve.replay import faults, predicates
+from lakeevolve.replay import faults, predicates, why
 from lakeevolve.replay.compare import Mismatch, differences
 from lakeevolve.replay.faults import ReaderFault
 from lakeevolve.replay.filterfaults import Modelled, modelled
@@ -227,7 +227,16 @@ def _named(
             reason = f"{mismatch.reason} under the filter {asked_for}"
         return replace(mismatch, reason=reason, path=mismatch.path or predicate.path)
 
-    return [told(mismatch) for mismatch in found]
+    lost = {mismatch.file for mismatch in found if mismatch.kind == "missing"}
+    met = {each.path: _meeting(job, each, predicate) for each in files if each.path in lost}
+    return why.left_out([told(mismatch) for mismatch in found], met)
+
+
+def _meeting(job: Job, file: DataFile, predicate: Predicate) -> int:
+    """How many rows of a file meet a filter."""
+    return sum(
+        rows.filter(predicates.matches(rows.batch, predicate)).batch.num_rows for rows in expected_rows(job, file)
+    )
 
 
 def find(

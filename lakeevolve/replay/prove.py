@@ -29,6 +29,7 @@ from lakeevolve.replay.sides import (
     expected_rows,
     guarded,
 )
+from lakeevolve.replay.why import explained
 from lakeevolve.tables.base import DataFile, Evolution, Staged, StagedFile, Table, Version
 
 __all__ = ["Broken", "check_preconditions", "prove_staged"]
@@ -170,7 +171,7 @@ class _Proof:
         if all(one.readable for one in [*stay, *moved]):
             self._whole([*stay, *moved])
         self.evidence += [one.evidence for one in stay]
-        found = named(self.mismatches)
+        found = tuple(explained(named(self.mismatches), self.folds, self.files))
         return ReplayResult(
             len(self.staying) + len(self.staged.files),
             rows,

@@ -37,6 +37,7 @@ from lakeevolve.replay.sides import (
     type_mismatches,
 )
 from lakeevolve.replay.since import Changed, as_mismatch, changed_since, meant
+from lakeevolve.replay.why import explained
 from lakeevolve.tables.assumed import assumptions, by_precondition
 from lakeevolve.tables.base import DataFile, Predicate, Table, Version
 from lakeevolve.tables.drift import drift
@@ -445,7 +446,7 @@ class _Run:
                 self.notes.append(found.note)
 
     def result(self) -> ReplayResult:
-        mismatches = named(self.mismatches)
+        mismatches = tuple(explained(named(self.mismatches), self.folds, self.files))
         left_out = "" if self.whole else f"{len(self.files)} files were sampled"
         if left_out:
             self.notes.append(left_out)
