@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import sys
 from collections.abc import Sequence
 
@@ -84,7 +85,18 @@ def _say(lines: Sequence[str], code: int) -> int:
 def run() -> None:
     # Loading modules makes objects that stay; looking through them again and again is a tenth of a short run.
     gc.set_threshold(100_000, 50, 50)
+    _encode()
     sys.exit(main())
+
+
+def _encode() -> None:
+    """What programs read is UTF-8 whatever the locale; what a terminal cannot show must not end a command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower().replace("-", "") != "utf8":
+            if stream.isatty():
+                stream.reconfigure(errors="replace")
+            else:
+                stream.reconfigure(encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -30,7 +30,11 @@ COMMANDS: Final = {
 #: Commands that look at schemas alone, and so end before there is much to free.
 _SHORT: Final = frozenset({"diff", "check", "rules", "explain"})
 _THRESHOLDS: Final = (700, 10, 10)
-_SETTINGS: Final[dict[str, Any]] = {"pretty_exceptions_enable": False, "rich_markup_mode": None}
+_SETTINGS: Final[dict[str, Any]] = {
+    "pretty_exceptions_enable": False,
+    "rich_markup_mode": None,
+    "context_settings": {"help_option_names": ["--help", "-h"]},
+}
 
 
 class _AsGiven:

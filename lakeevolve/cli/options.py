@@ -30,9 +30,12 @@ def one_of(option: str, choices: Sequence[str]) -> Callable[[str | None], str | 
     """A callback that lets one of the choices pass."""
 
     def check(value: str | None) -> str | None:
-        if value is not None and value not in choices:
+        if value is None:
+            return None
+        chosen = next((each for each in choices if each.lower() == value.lower()), None)
+        if chosen is None:
             raise typer.BadParameter(f"{value!r} is none of {', '.join(choices)}", param_hint=option)
-        return value
+        return chosen
 
     return check
 

@@ -76,6 +76,8 @@ def load(source: Any, *, lenient: bool = False) -> Schema:
             f"a schema cannot be loaded from a {type(source).__name__}", hint="give a path, a source URI or Avro JSON"
         )
     text = source.strip()
+    if not text:
+        raise SourceError("the name of a source is empty", hint="give a path, a source URI or Avro JSON")
     if text[:1] in _JSON:
         return parse(text, lenient=lenient)
     match = _SCHEME.match(text)

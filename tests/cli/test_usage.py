@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -215,3 +218,28 @@ def test_a_description_is_a_table_with_types_nulls_and_paths_inside(
     assert "no" in row.split()
     assert not any("{" in line for line in lines), "no JSON for people"
     assert max(map(len, lines)) < 160
+
+
+def test_choices_are_taken_in_any_case_and_h_is_help(old: str, new: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", old, new, "--format", "JSON", "--fail-on", "Never", "--mode", "backward"]) == 0
+    assert json.loads(capsys.readouterr().out)["mode"] == "BACKWARD"
+    for args in (["-h"], ["check", "-h"]):
+        assert main(args) == 0
+        assert capsys.readouterr().out.startswith("Usage:")
+
+
+def test_an_empty_name_of_a_source_is_said_to_be_empty(old: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for args in (["diff", "", old], ["check", "", ""]):
+        assert "empty" in said(capsys, *args)
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_results_are_utf_8_where_a_program_reads_them(encoding: str, tmp_path: Path) -> None:
+    odd = {**ORDER, "doc": "日本 · é"}
+    for name, schema in (("old", ORDER), ("new", odd)):
+        (tmp_path / f"{name}.avsc").write_text(json.dumps(schema))
+    environment = {**os.environ, "PYTHONPATH": str(Path(le.__file__).parents[1]), "PYTHONIOENCODING": encoding}
+    for format in ("text", "json"):
+        command = [sys.executable, "-m", "lakeevolve", "diff", "old.avsc", "new.avsc", "--format", format]
+        done = subprocess.run(command, capture_output=True, env=environment, cwd=tmp_path, check=True)
+        assert "日本" in done.stdout.decode("utf-8")
