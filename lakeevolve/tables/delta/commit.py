@@ -6,6 +6,7 @@ A stale overwrite that delta-rs retries loses or corrupts rows that another writ
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -272,11 +273,13 @@ def _schema(struct: Struct) -> Any:
 
 
 def _filled(entries: Sequence[MarkerEntry], version: int) -> tuple[MarkerEntry, ...]:
-    """The entries with the newest one's origin, where it is a new version: the commit that brings it."""
+    """The entries with the newest one's origin, where it is a new version: the commit that brings it, and when, since
+    the log forgets both."""
     newest = entries[-1]
     if "version" in newest.origin:
         return tuple(entries)
-    return (*entries[:-1], replace(newest, origin={**newest.origin, "version": version}))
+    began = {"version": version, "at": int(time.time() * 1000)}
+    return (*entries[:-1], replace(newest, origin={**newest.origin, **began}))
 
 
 def _marked_first(struct: Struct, properties: Mapping[str, str]) -> Struct:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -73,7 +74,8 @@ def create_table(
     address = parse_address(uri, storage_options)
     features.refuse_properties(configuration or {}, address.uri)
     struct = Struct(tuple(_column(f) for f in schema.fields))
-    first = MarkerEntry(1, schema.to_json(), schema.digest, None, {"version": None}, {}, {}, {})
+    began = {"version": None, "at": int(time.time() * 1000)}
+    first = MarkerEntry(1, schema.to_json(), schema.digest, None, began, {}, {}, {})
     marks = marker.to_properties([first]) if mark else {}
     local = address.local
     if local is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from lakeevolve.avro.parse import parse
@@ -174,13 +174,19 @@ def _from_marker(
                 routes=dict(entry.routes),
                 derived=entry.plan is None,
                 commit=commit,
-                at=times.get(commit) if commit is not None else None,
+                at=_time(entry, times.get(commit or 0)),
                 recorded=True,
                 restores=entry.origin.get("restores"),
             )
         )
         structs.append(_in_force(changes, commit) or _metadata(changes[0]).struct)
     return _History(versions, structs, set())
+
+
+def _time(entry: MarkerEntry, logged: datetime | None) -> datetime | None:
+    """When a version came into force: as the log says, else as the marker does."""
+    recorded = entry.origin.get("at")
+    return logged if logged is not None or recorded is None else datetime.fromtimestamp(recorded / 1000, UTC)
 
 
 def _in_force(changes: list[Commit], commit: int | None) -> Struct | None:

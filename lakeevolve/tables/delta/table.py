@@ -43,7 +43,7 @@ from lakeevolve.tables.delta.restore import retention, writes
 from lakeevolve.tables.delta.scan import read_table, scratch, sql
 from lakeevolve.tables.delta.schema import derive
 from lakeevolve.tables.delta.spark import quoted
-from lakeevolve.tables.delta.stage import DeltaStaged, evaluate, rewrite
+from lakeevolve.tables.delta.stage import DeltaStaged, delete, evaluate, rewrite
 from lakeevolve.tables.delta.store import Address, guard
 from lakeevolve.tables.delta.types import Struct, struct_json, without_keys
 
@@ -366,6 +366,9 @@ class Table:
         self.refresh()
         return self.state
 
+    def discard(self, paths: Iterable[str]) -> tuple[str, ...]:
+        return delete(self._fs, paths)
+
     def writes(self, limit: int = 5) -> tuple[Write, ...]:
         return writes(self._snapshot.commits, limit)
 
@@ -383,7 +386,7 @@ class Table:
             if entry.number in held and held[entry.number].digest == entry.digest:
                 made.append(held[entry.number])
             elif entry.number in known:
-                made.append(replace(entry, origin={"version": known[entry.number].commit}))
+                made.append(replace(entry, origin={**entry.origin, **_began(known[entry.number])}))
             else:
                 made.append(entry)
         return tuple(made)
@@ -439,6 +442,13 @@ class Table:
                 "deletion_vectors": sum(1 for live in snapshot.files.values() if live.add.vector),
             },
         }
+
+
+def _began(version: Version) -> dict[str, int | None]:
+    """Where a version began, as the marker records it."""
+    if version.at is None:
+        return {"version": version.commit}
+    return {"version": version.commit, "at": int(version.at.timestamp() * 1000)}
 
 
 def _state(snapshot: Snapshot) -> State:

@@ -86,7 +86,9 @@ def test_a_rewrite_is_one_commit_and_its_copy_another(table: str) -> None:
     said = info(folder(table), 3)
     assert said["lakeevolve.version"] == "2"
     assert said["lakeevolve.plan-digest"] == "plan-1"
-    assert json.loads(said["lakeevolve.v.2"])["from"] == {"version": 3}
+    began = json.loads(said["lakeevolve.v.2"])["from"]
+    assert (set(began), began["version"]) == ({"version", "at"}, 3)
+    assert abs(began["at"] - said["timestamp"]) < 60_000
     assert info(folder(table), 4)["lakeevolve.copy"] == "2"
     first = json.loads(DeltaTable(folder(table)).schema().to_json())["fields"][0]
     assert {"lakeevolve.version", "lakeevolve.v.1", "lakeevolve.v.2"} <= set(first["metadata"])
@@ -196,9 +198,15 @@ def test_the_marker_outlives_the_log(table: str, rows: Callable[[Schema, int, in
         table, record(*WIDER.to_json()["fields"][:2], field("s", "bytes"), WIDER.to_json()["fields"][3]), plan="plan-2"
     )  # type: ignore[index]
     expected = bag(delta.open(table).read())
+    times = [v.at for v in delta.open(table).history()]
     _forget(table)
     now = delta.open(table)
     assert [(v.number, v.commit) for v in now.history()] == [(1, None), (2, 3), (3, 5)]
+    # When each came into force is known as long as the marker is.
+    for before, after in zip(times, [v.at for v in now.history()], strict=True):
+        assert (before is None) == (after is None)
+        assert before is None or after is None or abs((before - after).total_seconds()) < 60
+    assert None not in times
     assert now.progress_of("plan-2") == "done"
     assert {f.version for f in now.files()} == {3}
     assert all(f.inferred and f.added is None for f in now.files())
