@@ -11,6 +11,7 @@ named. Recursive types end where a type is used inside its own definition.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -267,14 +268,15 @@ def _field(walk: _Walk, old: Field, new: Field, path: str, old_path: str, new_pa
 def _enums(walk: _Walk, old: Enum, new: Enum, at: _Place) -> None:
     path = at(_head(walk, old, new, at))
     here, wanted = _numbered(old.symbols), _numbered(new.symbols)
+    kept = set(here) & set(wanted)
     for position in reversed(range(len(here))):
-        if here[position] not in set(wanted):
+        if here[position] not in kept:
             walk.changes.append(DropSymbol(path, here.pop(position)[0], position))
-    ordered = [symbol for symbol in wanted if symbol in set(here)]
+    ordered = [symbol for symbol in wanted if symbol in kept]
     if ordered != here:
         walk.changes.append(ReorderSymbols(path, tuple(s for s, _ in here), tuple(s for s, _ in ordered)))
     for position, symbol in enumerate(wanted):
-        if symbol not in set(ordered):
+        if symbol not in kept:
             walk.changes.append(AddSymbol(path, symbol[0], position))
     if old.default != new.default:
         walk.changes.append(SetEnumDefault(path, old.default, new.default))
@@ -282,7 +284,12 @@ def _enums(walk: _Walk, old: Enum, new: Enum, at: _Place) -> None:
 
 def _numbered(symbols: Sequence[str]) -> list[tuple[str, int]]:
     """Each symbol with its count of earlier uses: old schemas that repeat a symbol exist."""
-    return [(symbol, symbols[:at].count(symbol)) for at, symbol in enumerate(symbols)]
+    uses: Counter[str] = Counter()
+    found = []
+    for symbol in symbols:
+        found.append((symbol, uses[symbol]))
+        uses[symbol] += 1
+    return found
 
 
 # Unions -------------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ attributes that Avro itself does not define, in source order; it is never change
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum as _Enum
@@ -220,10 +221,9 @@ def branch_names(union: Union) -> tuple[str, ...]:
     plain = [
         kind(b) if not isinstance(b, (Record, Enum, Fixed, NamedRef)) else short_name(b.name) for b in union.values
     ]
+    uses = Counter(plain)
     return tuple(
-        full.name.replace(".", "_")
-        if plain.count(name) > 1 and isinstance(full, (Record, Enum, Fixed, NamedRef))
-        else name
+        full.name.replace(".", "_") if uses[name] > 1 and isinstance(full, (Record, Enum, Fixed, NamedRef)) else name
         for name, full in zip(plain, union.values, strict=True)
     )
 

@@ -61,7 +61,8 @@ def missing_symbols(fault: Fault) -> Iterator[Finding]:
     """One finding for each symbol of the writer that the reader has not."""
     writer, reader = (None if t is None else without_null(t) for t in (fault.writer, fault.reader))
     if isinstance(writer, Enum) and isinstance(reader, Enum):
-        symbols = [symbol for symbol in writer.symbols if symbol not in reader.symbols]
+        known = set(reader.symbols)
+        symbols = [symbol for symbol in writer.symbols if symbol not in known]
     else:
         symbols = fault.message.strip("[]").split(", ")
     for symbol in symbols:

@@ -142,6 +142,7 @@ class _Trace:
         self.reader = resolution.reader.root
         self.renames = renames
         self.known: dict[tuple[int, int, str], dict[str, Field]] = {}
+        self.fields: dict[int, dict[str, Field]] = {}
         self.names = tuple(_definitions(root) for root in (self.writer, self.reader))
 
     def follow(self, path: str) -> _Place:
@@ -180,7 +181,9 @@ class _Trace:
         return writer, here.writer_path
 
     def field(self, writer: AvroType | None, reader: Record, name: str, path: str, at: str | None) -> _Place:
-        found = reader.field(name)
+        if id(reader) not in self.fields:
+            self.fields[id(reader)] = {field.name: field for field in reader.fields}
+        found = self.fields[id(reader)].get(name)
         if found is None:
             return _Place(None, None, None)
         if isinstance(writer, Record):

@@ -247,19 +247,19 @@ def _resolves(
     renames = renames_between(pairs, version, candidate) if backward and pairs else {}
     writer, reader = (version, candidate) if backward else (candidate, version)
     resolution = resolve(writer, reader, renames=renames)
-    if protected:
+    if protected and not resolution.compatible:
+        # Where the candidate has the fields that older readers miss under their old names.
+        moved = {} if backward else {old: new for new, old in diff(version, candidate, pairs).renames.items()}
         for fault in faults(resolution, direction, renames):
-            for finding in _findings_of(fault, candidate, version, pairs):
+            for finding in _findings_of(fault, moved):
                 verdict.add(finding, direction, number)
     return resolution.compatible
 
 
-def _findings_of(
-    fault: Fault, candidate: Schema, version: Schema, pairs: Sequence[tuple[str, str]]
-) -> Iterator[Finding]:
+def _findings_of(fault: Fault, moved: Mapping[str, str]) -> Iterator[Finding]:
     match fault.kind:
         case "READER_FIELD_MISSING_DEFAULT_VALUE":
-            new = _renamed_to(fault, candidate, version, pairs) if fault.direction == "forward" else None
+            new = moved.get(fault.old_path or "")
             yield fields.without_value(fault) if new is None else fields.renamed(new, fault.old_path or "", new)
         case "MISSING_ENUM_SYMBOLS":
             yield from enum.missing_symbols(fault)
@@ -281,12 +281,6 @@ def _findings_of(
                 yield union.branch(fault)
             else:
                 yield types.mismatch(fault)
-
-
-def _renamed_to(fault: Fault, candidate: Schema, version: Schema, pairs: Sequence[tuple[str, str]]) -> str | None:
-    """Where the candidate has the field that an older reader misses under its old name."""
-    renames = diff(version, candidate, pairs).renames
-    return next((new for new, old in renames.items() if old == fault.old_path), None)
 
 
 # Everything else ----------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakeevolve.avro.parse.document import checked_copy, load, may_repeat, repeated
+from lakeevolve.avro.parse.document import MAX_JSON_DEPTH, checked_copy, load, may_repeat, repeated
 from lakeevolve.avro.parse.messages import Messages
 from lakeevolve.avro.parse.positions import Lines
 from lakeevolve.avro.parse.types import MAX_DEPTH, MAX_TYPES, Parser
@@ -75,7 +75,7 @@ def parse(
             document = checked_copy(source, messages)
         root = parser.root(document)
     except RecursionError:
-        raise SchemaError("the schema is nested too deep", where=source_name) from None
+        messages.fail("$", f"the JSON is nested more than {MAX_JSON_DEPTH} levels deep")
     if text is not None and may_repeat(text, parser.members):
         messages.warnings[:0] = repeated(text)
     if lenient:

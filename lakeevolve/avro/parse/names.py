@@ -34,15 +34,16 @@ def refer_to_each_other(nodes: list[Json]) -> bool:
     if len(nodes) < 2 or not all(defines(node) for node in nodes):
         return False
     names = {declared(node) for node in nodes}
-    return any(_uses(node, names - {declared(node)}) for node in nodes)
+    return any(_uses(node, names, declared(node)) for node in nodes)
 
 
-def _uses(node: Json, names: set[str]) -> bool:
+def _uses(node: Json, names: set[str], own: str) -> bool:
+    """Whether a definition uses one of some names other than its own."""
     todo: list[tuple[Json, str]] = [(node, "")]
     while todo:
         item, namespace = todo.pop()
         if isinstance(item, str):
-            if item in names or qualify(item, namespace) in names:
+            if any(name in names and name != own for name in (item, qualify(item, namespace))):
                 return True
         elif isinstance(item, list):
             todo.extend((below, namespace) for below in item)

@@ -160,11 +160,15 @@ class Parser:
                     path, f"the type {full} is used before its definition", f"move its definition, $[{index}], up"
                 )
                 return self.element(index, depth + 1)
-        known = [*PRIMITIVES, *NAMED, "array", "map", *self.names, *self.open]
-        near = difflib.get_close_matches(name, known, n=1) if len(name) < 200 else []
-        hint = f"did you mean {near[0]}?" if near else "define a type before its first use"
+        # What is like it is looked for once at most: the search takes a while.
+        hint = None if self.messages.lenient else self.near(name)
         self.messages.tolerate(path, f"unknown type {quote(name)}", hint)
         return NamedRef(candidates[0])
+
+    def near(self, name: str) -> str:
+        known = [*PRIMITIVES, *NAMED, "array", "map", *self.names, *self.open]
+        near = difflib.get_close_matches(name, known[:1000], n=1) if len(name) < 200 else []
+        return f"did you mean {near[0]}?" if near else "define a type before its first use"
 
     def union(self, node: list[Json], path: str, namespace: str, depth: int) -> Union:
         branches = []

@@ -59,6 +59,8 @@ from lakeevolve.model.types import (
 #: Past this many reasons, a named type that fails again and again is reported by its first reason only.
 MAX_REASONS: Final = 10_000
 #: What Avro Java has no word for; inside a union's branch it is reported as it is, and not as a missing branch.
+#: Branches at most that are told to be like a writer's but for their names.
+MAX_NEAR_MISSES: Final = 10
 OUR_KINDS: Final = frozenset({"INVALID_DEFAULT", "ALIAS_COLLISION", "LOGICAL_TYPE_MISMATCH"})
 _NO_ASSUMPTION: Final = 1 << 30
 
@@ -103,6 +105,8 @@ class Resolver:
         #: Pairs that resolve if a pair in progress does, in the order found.
         self.provisional: list[tuple[int, int]] = []
         self.keeps: dict[int, Keep] = {}
+        #: By the identity of a union, the name of each branch.
+        self.branch_names: dict[int, list[str | None]] = {}
         self.reasons = 0
         self._definitions: dict[bool, dict[str, NamedType]] = {}
 
@@ -266,7 +270,7 @@ class Resolver:
             causes = self.near_misses(writer, reader, union_location, path)
             return self.lacking(writer, location, path, faults, causes=causes)
         found: Faults = []
-        below = path if reader.optional else _branch_path(reader, index, path)
+        below = path if reader.optional else self.branch_path(reader, index, path)
         node = self.node(writer, reader.branches[index], f"{union_location}/{index}", below, found)
         if not found:
             return ToBranch(reader, index, node)
@@ -289,10 +293,17 @@ class Resolver:
             return ()
         found: Faults = []
         for index, branch in enumerate(reader.branches):
-            if type(self.definition(branch, of_writer=False)) is type(writer):
-                below = path if reader.optional else _branch_path(reader, index, path)
+            if len(found) < MAX_NEAR_MISSES and type(self.definition(branch, of_writer=False)) is type(writer):
+                below = path if reader.optional else self.branch_path(reader, index, path)
                 self.fail("NAME_MISMATCH", f"{location}/{index}/name", below, f"expected: {writer.name}", found)
         return tuple(found)
+
+    def branch_path(self, union: Union, index: int, path: str) -> str:
+        if id(union) not in self.branch_names:
+            names = iter(branch_names(union))
+            self.branch_names[id(union)] = [None if is_null(branch) else next(names) for branch in union.branches]
+        name = self.branch_names[id(union)][index]
+        return path if name is None else paths.branch(path, name)
 
     def from_union(self, writer: Union, reader: AvroType, location: str, path: str, faults: Faults) -> Node:
         nodes: list[Node] = []
@@ -455,13 +466,6 @@ def _name_rank(writer: AvroType, reader: AvroType) -> int | None:
     if isinstance(writer, (Record, Enum, Fixed)) and isinstance(reader, (Record, Enum, Fixed)):
         return name_rank(writer.name, reader.name, reader.aliases)
     return None
-
-
-def _branch_path(union: Union, index: int, path: str) -> str:
-    if is_null(union.branches[index]):
-        return path
-    position = sum(not is_null(branch) for branch in union.branches[:index])
-    return paths.branch(path, branch_names(union)[position])
 
 
 def _above(path: str) -> set[str]:
