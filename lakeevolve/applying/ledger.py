@@ -74,19 +74,21 @@ def changes_between(before: Version, after: Version) -> tuple[Change, ...]:
 
 def record(
     state: TableState,
-    plan: Plan,
+    plan: Plan | None,
     table: Table,
     *,
     replay: ReplayResult | None = None,
     approval: Approval | None = None,
     now: datetime | None = None,
 ) -> str:
-    """Write the entry of the table's newest version, that a plan just led to, and return where it is.
+    """Write the entry of the table's newest version and return where it is.
 
     An entry of that version and plan that is there already stays as it is.
 
     Parameters
     ----------
+    plan:
+        The plan that just led to it; None where the table went back.
     table:
         The table after the commit, with its metadata read anew.
     replay:
@@ -103,7 +105,7 @@ def record(
         "approval": None
         if approval is None
         else {"approver": approval.approver, "until": approval.until.isoformat(), "reason": approval.reason},
-        "verdicts": _verdicts(plan),
+        "verdicts": None if plan is None else _verdicts(plan),
         "replay": None if replay is None else _replayed(replay),
         "rebuilt": False,
     }

@@ -21,15 +21,15 @@ from lakeevolve.rules.findings import Finding, by_weight
 from lakeevolve.tables.base import Table, Version
 from lakeevolve.tables.drift import drift
 
-By = Literal["first", "plan", "others"]
+By = Literal["first", "plan", "rollback", "others"]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """One version of a table, with what led to it.
 
-    ``by`` says who made it: it was there ``first``, a ``plan`` led to it, or ``others`` changed the table. ``entry``
-    is the ledger's entry of it, if it is there and whole.
+    ``by`` says who made it: it was there ``first``, a ``plan`` led to it, a ``rollback`` went back to an earlier one or
+    ``others`` changed the table. ``entry`` is the ledger's entry of it, if it is there and whole.
     """
 
     version: Version
@@ -56,6 +56,7 @@ class Step:
             "by": self.by,
             "drift": self.by == "others",
             "plan": version.plan,
+            "restores": version.restores,
             "derived": version.derived,
             "at": self.at,
             "commit": version.commit,
@@ -155,10 +156,18 @@ def rebuild(table: Table, state: TableState | None = None) -> tuple[str, ...]:
 def _steps(versions: Sequence[Version], whole: Mapping[str, Mapping[str, Any]]) -> Iterator[Step]:
     before: Version | None = None
     for version in versions:
-        by: By = "plan" if version.plan is not None else "first" if before is None else "others"
+        by = _made_by(version, before)
         changes = () if before is None else ledger.changes_between(before, version)
         yield Step(version, by, changes, whole.get(ledger.name_of(version)))
         before = version
+
+
+def _made_by(version: Version, before: Version | None) -> By:
+    if version.restores is not None:
+        return "rollback"
+    if version.plan is not None:
+        return "plan"
+    return "first" if before is None else "others"
 
 
 # One column -----------------------------------------------------------------------------------------------------------
@@ -180,18 +189,40 @@ def follow(past: Past, path: str) -> ColumnPast:
     known = [at for at, step in enumerate(past.steps) if _type_at(step, path) is not None]
     if not known:
         raise _nowhere(past, path)
-    names: dict[int, str] = {known[-1]: path}
-    for at in range(known[-1], 0, -1):
-        old = _before(past.steps[at - 1].version, past.steps[at].version, names[at])
+    versions = [step.version for step in past.steps]
+    names = _forward(versions, *_origin(versions, known[-1], path))
+    return ColumnPast(past.uri, path, tuple(_column_steps(past, names)))
+
+
+def _origin(versions: Sequence[Version], at: int, path: str) -> tuple[int, str]:
+    """Where the column that a version has under a path began: the version's index, and its path there."""
+    while at > 0:
+        back = versions[at].restores
+        if back is not None:
+            # A table that went back has the columns that it had then.
+            at = back - 1
+            continue
+        old = _before(versions[at - 1], versions[at], path)
         if old is None:
             break
-        names[at - 1] = old
-    for at in range(known[-1], len(past.steps) - 1):
-        new = _after(past.steps[at].version, past.steps[at + 1].version, names[at])
-        if new is None:
-            break
-        names[at + 1] = new
-    return ColumnPast(past.uri, path, tuple(_column_steps(past, names)))
+        at, path = at - 1, old
+    return at, path
+
+
+def _forward(versions: Sequence[Version], at: int, path: str) -> dict[int, str]:
+    """The column's path at each version that has it, by the version's index, from its first one on."""
+    names: dict[int, str] = {at: path}
+    for later in range(at + 1, len(versions)):
+        back = versions[later].restores
+        if back is not None:
+            found = names.get(back - 1)
+        elif later - 1 in names:
+            found = _after(versions[later - 1], versions[later], names[later - 1])
+        else:
+            found = None
+        if found is not None:
+            names[later] = found
+    return names
 
 
 def _column_steps(past: Past, names: Mapping[int, str]) -> Iterator[ColumnStep]:
@@ -201,7 +232,10 @@ def _column_steps(past: Past, names: Mapping[int, str]) -> Iterator[ColumnStep]:
             yield ColumnStep(step, None, None, () if was is None else (f"{was} is dropped",))
             continue
         found = _type_at(step, path)
-        events = tuple(describe_change(change) for change in step.changes if _touches(change, path, was))
+        if step.version.restores is not None:
+            events: tuple[str, ...] = (f"the table went back to version {step.version.restores}",)
+        else:
+            events = tuple(describe_change(change) for change in step.changes if _touches(change, path, was))
         yield ColumnStep(step, path, None if found is None else describe(found), events)
 
 
@@ -224,8 +258,14 @@ def _before(old: Version, new: Version, path: str) -> str | None:
 
 
 def _after(old: Version, new: Version, path: str) -> str | None:
-    for each in every_path(new.schema.root):
-        if _before(old, new, each) == path:
+    renamed = [
+        paths.join(paths.parts(now) + paths.parts(path)[len(paths.parts(was)) :])
+        for now, was in new.renames.items()
+        if paths.within(path, was)
+    ]
+    # What is likely first: to look through a wide schema takes long.
+    for each in (path, *renamed, *every_path(new.schema.root)):
+        if find_type(new.schema.root, each) is not None and _before(old, new, each) == path:
             return each
     return None
 

@@ -97,12 +97,14 @@ def rollback(
     if dry_run:
         return Application("", "dry-run", newest.number, state=live.state)
     back = _back(live, versions, to)
+    store = state_of(live.state.id)
+    store.probe("evidence")
+    store.probe("ledger")
     live.restore(position, [*(entry_of(version) for version in versions), back])
     live.refresh()
     replay = verify(live, engine=engine)
-    store = state_of(live.state.id)
     evidence = store.write("evidence", f"{back.number}-{back.plan}", replay.evidence.to_json())
-    ledger.rebuild(store, live, live.history())
+    ledger.record(store, None, live, replay=replay)
     return Application(back.plan or "", "rolled-back", back.number, replay=replay, evidence=evidence, state=live.state)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from difflib import get_close_matches
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
@@ -149,6 +150,29 @@ class ProjectEntry:
     policy: PolicyEntry = field(default_factory=PolicyEntry)
 
 
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(translate(pattern))
+
+
+def _located(root: Path, here: Path, uri: str) -> str:
+    if root == here or "://" in uri:
+        return uri
+    match = _SCHEME.match(uri)
+    scheme, rest = (match.group(1).lower(), uri[match.end() :]) if match else ("", uri)
+    if not scheme:
+        return str(root / uri)
+    if scheme == "git":
+        revision, colon, path = rest.partition(":")
+        # git reads a path as relative to the working directory.
+        return f"git:{revision}:{os.path.relpath(root / path, here)}" if colon else uri
+    if scheme == "iceberg":
+        catalog, slash, name = rest.rpartition("/")
+        is_folder = slash and (catalog.startswith(".") or "/" in catalog or (root / catalog).is_dir())
+        return f"iceberg:{root / catalog}/{name}" if is_folder else uri
+    return f"{scheme}:{root / rest}" if scheme in _PATHS else uri
+
+
 @dataclass(frozen=True, slots=True)
 class Project:
     """A project: what its ``lakeevolve.yaml`` says, and where that lies.
@@ -180,26 +204,7 @@ class Project:
 
         Where that is the file's own folder, the text stays as it is, so that it is the same on every machine.
         """
-        if self.root == Path.cwd():
-            return uri
-        match = _SCHEME.match(uri)
-        scheme, rest = (match.group(1).lower(), uri[match.end() :]) if match else ("", uri)
-        if "://" in uri:
-            return uri
-        if not scheme:
-            return self._path(uri)
-        if scheme == "git":
-            revision, colon, path = rest.partition(":")
-            # git reads a path as relative to the working directory.
-            return f"git:{revision}:{os.path.relpath(self._path(path))}" if colon else uri
-        if scheme == "iceberg":
-            catalog, slash, name = rest.rpartition("/")
-            is_folder = slash and (catalog.startswith(".") or "/" in catalog or (self.root / catalog).is_dir())
-            return f"iceberg:{self._path(catalog)}/{name}" if is_folder else uri
-        return f"{scheme}:{self._path(rest)}" if scheme in _PATHS else uri
-
-    def _path(self, path: str) -> str:
-        return str(self.root / path)
+        return _located(self.root, Path.cwd(), uri)
 
     def subjects(self, chosen: Sequence[str] = ()) -> dict[str, Subject]:
         """The subjects whose name one of the patterns matches, in the file's order; all without patterns.
@@ -223,23 +228,32 @@ class Project:
 
     def options(self, uri: str) -> TableOptions:
         """What holds for the table at a URI, given as the file has it or as it reads from the working directory."""
-        found = TableOptions()
+        found, names, here = TableOptions(), self._names(uri), Path.cwd()
         for pattern, options in self.entry.tables.items():
-            if self.matches(pattern, uri):
+            if self._matches(pattern, names, here):
                 found = options.over(found)
         return found
 
     def matches(self, pattern: str, uri: str) -> bool:
         """Whether a pattern of the file means the table at a URI."""
+        return self._matches(pattern, self._names(uri), Path.cwd())
+
+    def _names(self, uri: str) -> set[str]:
         from lakeevolve.redaction import public_uri
 
-        names = {uri, public_uri(uri), self.located(uri)}
-        return any(fnmatchcase(name, form) for name in names for form in {pattern, self.located(pattern)})
+        return {uri, public_uri(uri), self.located(uri)}
+
+    def _matches(self, pattern: str, names: Iterable[str], here: Path) -> bool:
+        forms = {pattern} if self.root == here else {pattern, _located(self.root, here, pattern)}
+        return any(_compiled(form).match(name) for name in names for form in forms)
 
     def unused_tables(self) -> tuple[str, ...]:
         """The patterns that match no table of any subject."""
-        uris = [uri for subject in self.entry.subjects.values() for uri in subject.tables]
-        return tuple(pattern for pattern in self.entry.tables if not any(self.matches(pattern, uri) for uri in uris))
+        tables = [self._names(uri) for subject in self.entry.subjects.values() for uri in subject.tables]
+        here = Path.cwd()
+        return tuple(
+            pattern for pattern in self.entry.tables if not any(self._matches(pattern, each, here) for each in tables)
+        )
 
     def line(self, *place: str | int) -> int | None:
         return self.lines.get(place)

@@ -50,7 +50,12 @@ def _step_text(step: Step) -> Iterator[str]:
 
 def _made(step: Step) -> str:
     plan = (step.version.plan or "")[:12]
-    made = {"first": "as first seen", "others": "by others (drift)", "plan": f"plan {plan}"}[step.by]
+    made = {
+        "first": "as first seen",
+        "others": "by others (drift)",
+        "plan": f"plan {plan}",
+        "rollback": f"back to version {step.version.restores}",
+    }[step.by]
     return made if step.approver is None else f"{made}, approved by {step.approver}"
 
 

@@ -89,7 +89,7 @@ _REPLAY: Final = _object(
 )
 
 _TOLD_CHANGE: Final = {**_CHANGE, "properties": {**_CHANGE["properties"], "text": _TEXT}}
-_BY: Final = {"type": "string", "enum": ["first", "plan", "others"]}
+_BY: Final = {"type": "string", "enum": ["first", "plan", "rollback", "others"]}
 _REPLAYED: Final = _object(ok=_FLAG, files=_COUNT, rows=_COUNT, mismatched=_COUNT)
 _VERDICTS: Final = _object(
     mode=_TEXT,
@@ -142,6 +142,7 @@ SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = {
                 replay=_or_null(_REPLAYED),
                 ledger={"type": "string", "enum": ["none", "recorded", "rebuilt"]},
                 plan=_or_null(_DIGEST),
+                restores=_or_null(_COUNT),
                 derived=_FLAG,
                 at=_or_null(_TEXT),
                 commit=_or_null({"type": "integer"}),

@@ -112,6 +112,7 @@ def past(*schemas: dict[str, Any], **more: dict[int, Any]) -> Past:
             plan=None if before is None else f"{number:064d}",
             renames=more.get("renames", {}).get(number, {}),
             fresh=frozenset(more.get("fresh", {}).get(number, ())),
+            restores=more.get("restores", {}).get(number),
         )
         changes = () if before is None else changes_between(before, version)
         steps.append(Step(version, "first" if before is None else "plan", changes))
@@ -154,6 +155,30 @@ def test_names_that_change_places_keep_their_columns_apart() -> None:
     )
     assert [step.type for step in follow(told, "a").steps] == ["string", "string"]
     assert [step.path for step in follow(told, "b").steps] == ["a", "b"]
+
+
+def test_a_table_that_went_back_has_the_columns_of_then_whatever_they_were_called_since() -> None:
+    told = past(
+        record(ID, {"name": "a", "type": "int"}),
+        record(ID, {"name": "b", "type": "int", "aliases": ["a"]}),
+        record(ID),
+        record(ID, {"name": "a", "type": "int"}),
+        record(ID, {"name": "c", "type": "int", "aliases": ["a"]}),
+        renames={2: {"b": "a"}, 5: {"c": "a"}},
+        restores={4: 1},
+    )
+    for asked in ("c", "a", "b"):
+        assert [step.path for step in follow(told, asked).steps] == ["a", "b", None, "a", "c"]
+    assert follow(told, "c").steps[3].events == ("the table went back to version 1",)
+
+
+def test_a_rollback_is_told_with_what_was_replayed_and_is_held_against_the_marker(orders: str) -> None:
+    le.rollback(orders, 2)
+    told = past_of(le.open_table(orders))
+    assert told.findings == ()
+    assert told.steps[-1].by == "rollback"
+    assert told.steps[-1].to_json()["replay"]["ok"] is True
+    assert [step.path for step in follow(told, "total").steps] == ["amount", "total", "total", None, "total"]
 
 
 @pytest.mark.parametrize("asked", ["nothing", "", "a..b", "id.x", "[]"])
