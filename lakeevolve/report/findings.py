@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -47,9 +48,12 @@ def of_replay(result: ReplayResult, uri: str) -> tuple[Finding, ...]:
     return (*found, *result.findings)
 
 
-def located(finding: Finding, schema: Schema) -> Finding:
-    """The finding with the file of the schema and the line of its place there, or of what encloses it."""
-    path, line = finding.path, None
+def located(finding: Finding, schema: Schema, renamed: Mapping[str, str] | None = None) -> Finding:
+    """The finding with the file of the schema and the line of its place there, or of what encloses it.
+
+    *renamed* tells the new path of each renamed field by its old one.
+    """
+    path, line = (renamed or {}).get(finding.path, finding.path), None
     while schema.lines and line is None:
         line = schema.lines.get(path)
         if not path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from lakeevolve.model.change_json import change_to_json
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from lakeevolve.report.outcome import Outcome
     from lakeevolve.rules.catalogue import Rule
     from lakeevolve.rules.modes import Report
-    from lakeevolve.tables.base import Version
 
 FORMAT_VERSION: Final = "1.0"
 
@@ -65,28 +64,6 @@ def application_record(done: Application) -> dict[str, Any]:
 
 def replay_record(result: ReplayResult) -> dict[str, Any]:
     return _record(result.to_json())
-
-
-def history_record(versions: Sequence[Version]) -> dict[str, Any]:
-    return _record(
-        {
-            "versions": [
-                {
-                    "version": version.number,
-                    "digest": version.digest,
-                    "plan": version.plan,
-                    "derived": version.derived,
-                    "at": None if version.at is None else version.at.isoformat(),
-                    "commit": version.commit,
-                    "fills": dict(version.fills),
-                    "renames": dict(version.renames),
-                    "routes": dict(version.routes),
-                    "schema": version.schema.to_json(),
-                }
-                for version in versions
-            ]
-        }
-    )
 
 
 def rule_record(rule: Rule) -> dict[str, Any]:

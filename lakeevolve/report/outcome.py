@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from lakeevolve.rules.catalogue import Rule
     from lakeevolve.rules.findings import Finding
     from lakeevolve.rules.modes import Report
-    from lakeevolve.tables.base import Version
 
 Kind = Literal[
     "diff", "check", "plan", "apply", "verify", "history", "describe", "rules", "schema", "project", "rollback", "batch"
@@ -80,7 +79,10 @@ def of_plan(plan: Plan, target: Schema | None = None) -> Outcome:
 
     title = f"Plan {plan.digest[:12]} for {plan.table['uri']}, version {plan.base_version} to {plan.target_version}"
     verdict = blocked_by(plan) or ("no changes" if plan.empty else "can be applied")
-    findings = plan.findings if target is None else tuple(located(each, target) for each in plan.findings)
+    findings = plan.findings
+    if target is not None:
+        renamed = {old: new for new, old in plan.renames.items()}
+        findings = tuple(located(each, target, renamed) for each in plan.findings)
     blocked = bool(blocked_by(plan))
     return Outcome("plan", plan_record(plan), lambda: plan_text(plan), title, verdict, findings, blocked)
 
@@ -115,13 +117,6 @@ def of_verify(result: ReplayResult, uri: str, *, show_values: bool = False) -> O
         f"{verdict}, {counted(result.files, 'file')}, {counted(result.rows, 'row')}",
         of_replay(result, uri),
     )
-
-
-def of_history(versions: Sequence[Version], uri: str) -> Outcome:
-    from lakeevolve.report.json import history_record
-    from lakeevolve.report.text import history_text
-
-    return Outcome("history", history_record(versions), lambda: history_text(versions, uri), f"Versions of {uri}")
 
 
 def of_description(record: Mapping[str, Any]) -> Outcome:

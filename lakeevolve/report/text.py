@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from lakeevolve.model.change import (
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from lakeevolve.rules.catalogue import Rule
     from lakeevolve.rules.findings import Finding
     from lakeevolve.rules.modes import Report
-    from lakeevolve.tables.base import Version
 
 _SIGN = {
     AddField: "+",
@@ -193,15 +192,6 @@ def mismatch_text(mismatch: Mismatch, *, show_values: bool = False) -> str:
     if not show_values:
         return str(mismatch)
     return f"{mismatch}: expected {mismatch.expected_value!r}, read {mismatch.actual_value!r}"
-
-
-def history_text(versions: Sequence[Version], uri: str) -> str:
-    lines = [f"{uri}: {counted(len(versions), 'version')}"]
-    for version in versions:
-        made = f"plan {version.plan[:12]}" if version.plan else "as first seen" if version.number == 1 else "by others"
-        when = "" if version.at is None else version.at.isoformat(timespec="seconds") + "  "
-        lines.append(f"  {version.number:>3}  {when}{version.digest[:12]}  {made}  {len(version.schema.fields)} fields")
-    return "\n".join(lines)
 
 
 def rules_text(rules: Iterable[Rule]) -> str:
