@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import shutil
 import signal
@@ -14,8 +15,8 @@ import time
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -196,3 +197,42 @@ def _answers(url: str) -> bool:
             return error.code < 500
     except OSError:
         return False
+
+
+@dataclass
+class Between:
+    """A server that stands between a client and a server; see between.py."""
+
+    url: str
+
+    def on_first(self, method: str, ends: str, action: str, after: str = "pass") -> None:
+        """Have the first request of that method and end of path meet an action, and whatever follows another."""
+        rule = {"method": method, "ends": ends, "action": action, "after": after}
+        request = urllib.request.Request(f"{self.url}/_rule", json.dumps(rule).encode(), method="PUT")
+        urllib.request.urlopen(request, timeout=10).close()
+
+    @property
+    def met(self) -> bool:
+        with closing(urllib.request.urlopen(f"{self.url}/_met", timeout=10)) as answer:
+            return bool(answer.read() != b"0")
+
+
+@pytest.fixture
+def stand_between() -> Iterator[Callable[[str], Between]]:
+    """Put a server of ours before another one: it can lose answers, refuse and deny."""
+    with ExitStack() as running:
+
+        def start(url: str) -> Between:
+            process = running.enter_context(
+                subprocess.Popen(
+                    [sys.executable, str(Path(__file__).with_name("between.py")), url],
+                    stdout=subprocess.PIPE,
+                    text=True,
+                    preexec_fn=_die_with_us,
+                )
+            )
+            running.callback(process.kill)
+            assert process.stdout is not None
+            return Between(f"http://127.0.0.1:{int(process.stdout.readline())}")
+
+        yield start

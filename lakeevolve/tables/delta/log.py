@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from lakeevolve.errors import TableError
+from lakeevolve.redaction import without_secrets
+from lakeevolve.tables.delta.store import guard, unanswered
 from lakeevolve.tables.delta.types import Struct, parse_struct
 
 if TYPE_CHECKING:
@@ -285,10 +287,8 @@ class _Replay:
 def _listing(fs: pa_fs.FileSystem, where: str) -> tuple[dict[int, str], dict[int, list[str]]]:
     import pyarrow.fs as pa_fs
 
-    try:
+    with guard(where, "the table's log cannot be listed"):
         found = fs.get_file_info(pa_fs.FileSelector(LOG, allow_not_found=True))
-    except OSError as error:
-        raise TableError("the table's log cannot be listed", where=where, hint="check access to it") from error
     commits: dict[int, str] = {}
     parts: dict[int, list[tuple[int, str]]] = {}
     for info in found:
@@ -323,9 +323,10 @@ def _lines(fs: pa_fs.FileSystem, path: str, where: str) -> Iterator[Mapping[str,
             filled = [line for line in lines[start : start + _LINES] if line and not line.isspace()]
             yield from json.loads(b"[" + b",".join(filled) + b"]")
     except (OSError, ValueError) as error:
-        raise TableError(
-            "a commit of the table cannot be read", where=f"{where}/{path}", hint="restore the file from a backup"
-        ) from error
+        told = "a commit of the table cannot be read"
+        raise unanswered(error, where, told) or TableError(
+            told, where=f"{where}/{path}", hint="restore the file from a backup"
+        ) from without_secrets(error)
 
 
 def _checkpoint(fs: pa_fs.FileSystem, files: list[str], where: str) -> Iterator[Mapping[str, Any]]:
@@ -351,9 +352,10 @@ def _checkpoint_file(fs: pa_fs.FileSystem, path: str, where: str) -> Iterator[Ma
             for batch in file.iter_batches(columns=wanted, batch_size=4096):
                 yield from ({k: v for k, v in action.items() if v is not None} for action in batch.to_pylist())
     except (OSError, pa.ArrowException) as error:
-        raise TableError(
-            "a checkpoint of the table cannot be read", where=f"{where}/{path}", hint="write a new checkpoint"
-        ) from error
+        told = "a checkpoint of the table cannot be read"
+        raise unanswered(error, where, told) or TableError(
+            told, where=f"{where}/{path}", hint="write a new checkpoint"
+        ) from without_secrets(error)
 
 
 def _restored(info: Mapping[str, Any]) -> int | None:

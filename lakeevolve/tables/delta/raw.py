@@ -14,9 +14,11 @@ from urllib.parse import unquote, urlparse
 from lakeevolve.errors import TableError, UnsupportedTable
 from lakeevolve.model import path as paths
 from lakeevolve.model.types import AvroType, Record
+from lakeevolve.redaction import without_secrets
 from lakeevolve.tables.base import Stored
 from lakeevolve.tables.batches import batch_rows
 from lakeevolve.tables.delta.project import By, align, canonical, loose, positions, restrict
+from lakeevolve.tables.delta.store import unanswered
 from lakeevolve.tables.delta.types import Column, DeltaType, Struct, arrow_type, decimal_of
 from lakeevolve.tables.delta.unfit import first_unfit
 
@@ -129,9 +131,10 @@ def read_file(
             hint="it was deleted behind the table's back: restore it, or repair the table with FSCK",
         ) from error
     except (OSError, pa.ArrowException) as error:
-        raise TableError(
-            "a data file cannot be read", where=f"{layout.where}, {path}", hint="it may be damaged, or not be Parquet"
-        ) from error
+        told = "a data file cannot be read"
+        raise unanswered(error, layout.where, told) or TableError(
+            told, where=f"{layout.where}, {path}", hint="it may be damaged, or not be Parquet"
+        ) from without_secrets(error)
 
 
 def _converted(array: pa.Array, column: Column, avro: AvroType | None, where: str, before: int) -> pa.Array:
@@ -172,11 +175,10 @@ def footer(fs: pa_fs.FileSystem, path: str, where: str) -> tuple[pa.Schema, int]
         with pq.ParquetFile(fs.open_input_file(path), **_STREAMED) as file:
             return file.schema_arrow, file.metadata.num_rows
     except (OSError, pa.ArrowException) as error:
-        raise TableError(
-            "a data file cannot be read",
-            where=f"{where}, {path}",
-            hint="it was deleted behind the table's back, or is damaged",
-        ) from error
+        told = "a data file cannot be read"
+        raise unanswered(error, where, told) or TableError(
+            told, where=f"{where}, {path}", hint="it was deleted behind the table's back, or is damaged"
+        ) from without_secrets(error)
 
 
 def stored(fs: pa_fs.FileSystem, path: str, where: str) -> Stored:

@@ -76,12 +76,18 @@ class Scratch:
         local = self.address.local
         return self.address.open_other(self.folder if local is not None else f"{self.address.root}{self.folder}")
 
-    def close(self) -> None:
+    def close(self) -> tuple[str, ...]:
+        """Take it away; what a store would not delete is returned."""
         if self.address.local is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
-            return
-        self.fs.delete_file(_first(self.folder))
-        _sweep(self.fs, self.folder)
+            return ()
+        try:
+            self.fs.delete_file(_first(self.folder))
+            _sweep(self.fs, self.folder)
+        except OSError:
+            # Whatever it was made for goes on, or fails with an error of its own that says more.
+            return (_first(self.folder),)
+        return ()
 
 
 def scratch(

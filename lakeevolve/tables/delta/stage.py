@@ -101,14 +101,13 @@ class DeltaStaged:
 
     def abandon(self) -> tuple[str, ...]:
         """See :meth:`lakeevolve.tables.base.Staged.abandon`."""
-        self.close()
-        return delete(self.fs, [file.path for file in self.files])
+        return (*self.close(), *delete(self.fs, [file.path for file in self.files]))
 
-    def close(self) -> None:
-        """Take away what was only there for reading."""
-        if self.whole is not None:
-            self.whole.close()
-            self.whole = None
+    def close(self) -> tuple[str, ...]:
+        """Take away what was only there for reading; what could not be is returned."""
+        left = self.whole.close() if self.whole is not None else ()
+        self.whole = None
+        return left
 
 
 def delete(fs: pa_fs.FileSystem, paths: Iterable[str]) -> tuple[str, ...]:

@@ -186,6 +186,12 @@ def guard(where: str, doing: str = "the table cannot be opened") -> Iterator[Non
         raise _translated(error, where, doing) from without_secrets(error)
 
 
+def unanswered(error: Exception, where: str, doing: str) -> CatalogUnavailable | None:
+    """The error that a failed access is, where the store is to blame and not what lies in it."""
+    found = _translated(error, where, doing)
+    return found if isinstance(found, CatalogUnavailable) else None
+
+
 def _translated(error: Exception, where: str, doing: str) -> SourceError | TableError:
     whole = _ANSI.sub("", str(error)).strip()
     text = whole.partition("\n")[0]

@@ -236,3 +236,52 @@ def test_a_store_that_is_down_is_said_to_be(uri: str, options: dict[str, str]) -
     down = {**options, "AWS_ENDPOINT_URL": "http://127.0.0.1:9", "max_retries": "0", "retry_timeout": "1s"}
     with pytest.raises(CatalogUnavailable, match="did not answer"):
         delta.open(uri, storage_options=down)
+
+
+def test_a_commit_whose_answer_is_lost_has_landed(
+    opened: Callable[[], delta.Table], uri: str, store: Any, options: dict[str, str], stand_between: Any
+) -> None:
+    between = stand_between(store.endpoint)
+    there = {**options, "AWS_ENDPOINT_URL": between.url}
+    plan = le.plan(delta.open(uri, storage_options=there), WIDER, mode="NONE")
+    between.on_first("PUT", "_delta_log/00000000000000000002.json", "lose the answer")
+    done = le.apply(plan, allow=("rewrite", "backfill"), table=delta.open(uri, storage_options=there))
+    assert between.met
+    assert (done.status, done.ok) == ("applied", True)
+    assert le.verify(opened(), full=True, columns="all").ok
+    assert sum(bag(opened().read()).values()) == 3
+
+
+def test_a_store_that_goes_away_at_the_commit_costs_no_row(
+    opened: Callable[[], delta.Table], uri: str, store: Any, options: dict[str, str], stand_between: Any
+) -> None:
+    """It cannot be known then whether the commit landed, so nothing that it may refer to is deleted."""
+    between = stand_between(store.endpoint)
+    there = {**options, "AWS_ENDPOINT_URL": between.url, "max_retries": "0", "retry_timeout": "1s"}
+    table = delta.open(uri, storage_options=there)
+    plan = le.plan(table, WIDER, mode="NONE")
+    between.on_first("PUT", "_delta_log/00000000000000000002.json", "lose the answer", after="refuse")
+    with pytest.raises(CatalogUnavailable) as caught:
+        le.apply(plan, allow=("rewrite", "backfill"), table=table)
+    assert between.met
+    assert "hush-hush" not in str(caught.value)
+    assert sorted(row["id"] for batch in opened().read() for row in batch.to_pylist()) == [1, 2, 3]
+    assert le.verify(opened(), full=True, columns="all").ok
+    assert le.apply(plan, allow=("rewrite", "backfill"), table=opened()).status == "already-applied"
+
+
+@pytest.mark.parametrize("ends", [".parquet", "00000000000000000001.json"])
+def test_a_store_that_stops_to_answer_is_not_taken_for_damage(
+    ends: str, uri: str, store: Any, options: dict[str, str], stand_between: Any
+) -> None:
+    between = stand_between(store.endpoint)
+    there = {**options, "AWS_ENDPOINT_URL": between.url, "max_retries": "0", "retry_timeout": "1s"}
+    between.on_first("GET", ends, "refuse", after="again")
+
+    def rows() -> list[Any]:
+        table = delta.open(uri, storage_options=there)
+        return [batch for file in table.files() for batch in table.raw(file)]
+
+    with pytest.raises(CatalogUnavailable, match="did not answer"):
+        rows()
+    assert between.met

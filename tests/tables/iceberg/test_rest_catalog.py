@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import subprocess
 import sys
-import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
-from urllib.parse import urlparse
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -66,68 +61,10 @@ def rows(*ids: int) -> pa.Table:
     return pa.Table.from_pylist(made, schema=le.arrow_schema(BASE))
 
 
-Action = Literal["pass", "lose the answer", "refuse", "deny"]
-
-
-@dataclass
-class Between:
-    """Stands between pyiceberg and the catalog and passes on what it is told to."""
-
-    url: str
-    decide: Callable[[str, str], Action] = field(default=lambda _method, _path: "pass")
-
-
 @pytest.fixture
-def between(store: Any) -> Iterator[Between]:
+def between(store: Any, stand_between: Callable[[str], Any]) -> Any:
     """The catalog behind a server of ours, which can lose answers, refuse and deny."""
-    place = urlparse(store.catalog)
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def _serve(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            action = made.decide(self.command, self.path)
-            if action in ("refuse", "deny"):
-                self._answer(
-                    {"refuse": 503, "deny": 401}[action], b'{"error":{"message":"hush-hush","type":"X","code":1}}'
-                )
-                return
-            connection = http.client.HTTPConnection(place.hostname or "", place.port)
-            kept = {k: v for k, v in self.headers.items() if k.lower() not in ("host", "connection", "accept-encoding")}
-            connection.request(self.command, self.path, body, kept)
-            found = connection.getresponse()
-            content = found.read()
-            connection.close()
-            if action == "lose the answer":
-                self._answer(504, b"")
-            else:
-                self._answer(found.status, content, found.headers.get("Content-Type"))
-
-        def _answer(self, status: int, content: bytes, kind: str | None = None) -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", kind or "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(content)
-
-        do_GET = do_POST = do_HEAD = do_DELETE = _serve  # noqa: N815
-
-        def log_message(self, *_: Any) -> None:
-            """Nothing: a test's output is its own."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    made = Between(f"http://127.0.0.1:{server.server_port}")
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
-        yield made
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    return stand_between(store.catalog)
 
 
 @pytest.fixture
@@ -306,48 +243,28 @@ def _no_strays(table: IcebergHandle, found: Mapping[str, int]) -> None:
 
 
 def test_a_commit_whose_answer_is_lost_has_landed(
-    opened: Callable[..., IcebergHandle], between: Between, contents: Callable[[], Mapping[str, int]], uri: str
+    opened: Callable[..., IcebergHandle], between: Any, contents: Callable[[], Mapping[str, int]], uri: str
 ) -> None:
     table = opened(uri=between.url)
     plan = le.plan(table, WIDER, mode="NONE")
-    lost = 0
-
-    def decide(method: str, path: str) -> Action:
-        nonlocal lost
-        if method == "POST" and path.endswith("/orders") and not lost:
-            lost += 1
-            return "lose the answer"
-        return "pass"
-
-    between.decide = decide
+    between.on_first("POST", "/orders", "lose the answer")
     done = le.apply(plan, allow=ALL, table=table)
-    assert lost == 1
+    assert between.met
     assert (done.status, done.ok) == ("applied", True)
     assert le.verify(opened(), full=True, columns="all").ok
     _no_strays(opened(), contents())
 
 
 def test_a_catalog_that_goes_away_at_the_commit_costs_no_row(
-    opened: Callable[..., IcebergHandle], between: Between, contents: Callable[[], Mapping[str, int]]
+    opened: Callable[..., IcebergHandle], between: Any, contents: Callable[[], Mapping[str, int]]
 ) -> None:
     """It cannot be known then whether the commit landed, so nothing that it may refer to is deleted."""
     table = opened(uri=between.url)
     plan = le.plan(table, WIDER, mode="NONE")
-    gone = False
-
-    def decide(method: str, path: str) -> Action:
-        nonlocal gone
-        if gone:
-            return "refuse"
-        if method == "POST" and path.endswith("/orders"):
-            gone = True
-            return "lose the answer"
-        return "pass"
-
-    between.decide = decide
+    between.on_first("POST", "/orders", "lose the answer", after="refuse")
     with pytest.raises(CatalogUnavailable, match="nobody knows whether it landed") as caught:
         le.apply(plan, allow=ALL, table=table)
-    assert gone
+    assert between.met
     assert "hush-hush" not in str(caught.value)
     assert sorted(read(opened())) == [1, 2, 3]
     assert le.verify(opened(), full=True, columns="all").ok
@@ -355,12 +272,12 @@ def test_a_catalog_that_goes_away_at_the_commit_costs_no_row(
 
 
 def test_a_commit_that_is_denied_leaves_the_table_and_the_store_as_they_were(
-    opened: Callable[..., IcebergHandle], between: Between, contents: Callable[[], Mapping[str, int]]
+    opened: Callable[..., IcebergHandle], between: Any, contents: Callable[[], Mapping[str, int]]
 ) -> None:
     before = contents()
     table = opened(uri=between.url)
     plan = le.plan(table, WIDER, mode="NONE")
-    between.decide = lambda method, path: "deny" if method == "POST" and path.endswith("/orders") else "pass"
+    between.on_first("POST", "/orders", "deny", after="again")
     with pytest.raises(CatalogUnavailable) as caught:
         le.apply(plan, allow=ALL, table=table)
     assert "hush-hush" not in str(caught.value)
