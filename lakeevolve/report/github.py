@@ -12,7 +12,8 @@ _COMMANDS: Final = {"error": "error", "warning": "warning", "info": "notice"}
 
 
 def github(outcome: Outcome) -> str:
-    lines = [_annotation(finding) for finding in outcome.findings if not finding.waived]
+    lines = [f"::error title={_property(part.title)}::{_data(part.failed)}" for part in outcome.failures]
+    lines += [_annotation(finding) for finding in outcome.findings if not finding.waived]
     return "\n".join([*lines, f"{outcome.title}: {outcome.verdict}"])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any, Final
 
@@ -14,6 +15,16 @@ _SEVERITIES: Final = {"error": "critical", "warning": "minor", "info": "info"}
 def gitlab(outcome: Outcome) -> str:
     found: list[dict[str, Any]] = []
     seen: dict[str, int] = {}
+    for part in outcome.failures:
+        found.append(
+            {
+                "description": f"{part.title}: {part.failed}",
+                "check_name": "could-not-run",
+                "fingerprint": hashlib.sha256(part.title.encode()).hexdigest()[:16],
+                "severity": "blocker",
+                "location": {"path": "lakeevolve.yaml", "lines": {"begin": 1}},
+            }
+        )
     for finding in outcome.findings:
         if finding.waived:
             continue

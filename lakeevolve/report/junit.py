@@ -1,8 +1,11 @@
-"""Findings as JUnit XML: a test case each, of which errors fail, for CI systems that know nothing else."""
+"""Findings as JUnit XML: a test case each, of which errors fail, for CI systems that know nothing else. Each part of a
+project is a suite; one that could not run is an error."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from dataclasses import replace
 from xml.etree import ElementTree as Xml
 
 from lakeevolve.report.outcome import Outcome
@@ -14,24 +17,35 @@ _UNFIT = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit(outcome: Outcome) -> str:
-    failed = str(sum(_fails(finding) for finding in outcome.findings))
-    tests = str(max(len(outcome.findings), 1))
-    root = Xml.Element("testsuites", name="lakeevolve", tests=tests, failures=failed, errors="0")
-    suite = Xml.SubElement(
-        root,
-        "testsuite",
-        name=_fit(outcome.title),
-        tests=tests,
-        failures=failed,
-        errors="0",
-        skipped=str(sum(finding.waived for finding in outcome.findings)),
-    )
-    for finding in outcome.findings:
-        _case(suite, finding)
-    if not outcome.findings:
-        Xml.SubElement(suite, "testcase", name=_fit(outcome.verdict or "no findings"), classname="lakeevolve")
+    own = replace(outcome, findings=outcome.own, parts=())
+    suites = [*outcome.parts, *([own] if own.findings else [])] if outcome.parts else [outcome]
+    root = Xml.Element("testsuites", name="lakeevolve")
+    counts: Counter[str] = Counter()
+    for suite in suites:
+        counts += _suite(root, suite)
+    for name in ("tests", "failures", "errors"):
+        root.set(name, str(counts[name]))
     Xml.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + Xml.tostring(root, encoding="unicode")
+
+
+def _suite(root: Xml.Element, outcome: Outcome) -> Counter[str]:
+    suite = Xml.SubElement(root, "testsuite", name=_fit(outcome.title))
+    if outcome.failed or not outcome.findings:
+        case = Xml.SubElement(suite, "testcase", name=_fit(outcome.verdict or "no findings"), classname="lakeevolve")
+        if outcome.failed:
+            Xml.SubElement(case, "error", type="error", message=_fit(outcome.failed)).text = _fit(outcome.failed)
+    for finding in outcome.findings:
+        _case(suite, finding)
+    counts = Counter(
+        tests=len(suite),
+        failures=sum(map(_fails, outcome.findings)),
+        errors=int(bool(outcome.failed)),
+        skipped=sum(finding.waived for finding in outcome.findings),
+    )
+    for name, count in counts.items():
+        suite.set(name, str(count))
+    return counts
 
 
 def _fails(finding: Finding) -> bool:

@@ -27,7 +27,8 @@ class Outcome:
 
     ``record`` is its JSON, ``text`` gives what a terminal shows, ``findings`` what formats for findings tell.
     ``title`` says in a line what it is about, ``verdict`` what it came to. ``blocked``: what was planned may not be
-    done. A project has ``parts``, one for each subject or table.
+    done. A project has ``parts``, one for each subject or table. ``failed`` says why there is no result, where there is
+    none.
     """
 
     kind: Kind
@@ -38,6 +39,12 @@ class Outcome:
     findings: tuple[Finding, ...] = ()
     blocked: bool = False
     parts: tuple[Outcome, ...] = field(default=(), repr=False)
+    failed: str = ""
+
+    @property
+    def failures(self) -> tuple[Outcome, ...]:
+        """The parts that have no result, or the outcome itself."""
+        return (*((self,) if self.failed else ()), *(part for part in self.parts if part.failed))
 
     @property
     def own(self) -> tuple[Finding, ...]:

@@ -86,7 +86,7 @@ def _named(part: Part, outcome: Outcome | None) -> Outcome:
         return replace(outcome, title=part.name)
     assert part.error is not None
     said = "; ".join(part.error.lines())
-    return Outcome("project", {}, lambda: said, part.name, said)
+    return Outcome("project", {}, lambda: said, part.name, said, failed=said)
 
 
 def _outcome(kind: str, part: Part) -> Outcome | None:

@@ -32,6 +32,15 @@ def sarif(outcome: Outcome) -> str:
                         }
                     },
                     "columnKind": "unicodeCodePoints",
+                    "invocations": [
+                        {
+                            "executionSuccessful": not outcome.failures,
+                            "toolExecutionNotifications": [
+                                {"level": "error", "message": {"text": f"{part.title}: {part.failed}"}}
+                                for part in outcome.failures
+                            ],
+                        }
+                    ],
                     "results": [_result(finding, used.index(finding.rule)) for finding in outcome.findings],
                 }
             ],

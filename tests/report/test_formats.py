@@ -129,6 +129,25 @@ def test_a_waived_finding_is_suppressed_skipped_or_left_out() -> None:
     assert "waived" in render(made, "markdown")
 
 
+def test_a_part_that_could_not_run_passes_in_no_format() -> None:
+    finding = Finding("A-B", "warning", "p", "x", "y", "m", "b", "f")
+    fine = Outcome("check", {"rollout": []}, str, "orders", "compatible", (finding,))
+    down = Outcome("project", {}, str, "customers", "the store did not answer", failed="the store did not answer")
+    made = Outcome("project", {}, str, "lakeevolve.yaml", "1 could not be run", (finding,), parts=(fine, down))
+    root = Xml.fromstring(render(made, "junit"))
+    assert root.attrib["errors"] == "1"
+    assert root.attrib["tests"] == "2"
+    assert [suite.attrib["name"] for suite in root] == ["orders", "customers"]
+    assert root.find("testsuite[2]/testcase/error") is not None
+    (run,) = json.loads(render(made, "sarif"))["runs"]
+    assert run["invocations"][0]["executionSuccessful"] is False
+    assert "customers" in run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"]
+    assert render(made, "github").startswith("::error title=customers::the store did not answer")
+    assert json.loads(render(made, "gitlab"))[0]["severity"] == "blocker"
+    for format in ("markdown", "html"):
+        assert "the store did not answer" in render(made, format)
+
+
 HOSTILE = "a|b\n<script>alert(1)</script> `x` *y* [z](javascript:1) \x00\x1b[31m -->"
 
 
