@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -80,6 +81,7 @@ def apply_project(
     approvals: Sequence[Approval] | None = None,
     dry_run: bool = False,
     resume: bool = False,
+    require_idle: timedelta | None = None,
     open_: OpenTable = open_table,
     watch: Watch = _unwatched,
 ) -> Parts:
@@ -89,7 +91,7 @@ def apply_project(
     ----------
     planned:
         What :func:`lakeevolve.planning.project.plan_project` gave. Parts without a plan stay as they are.
-    allow, dry_run, resume:
+    allow, dry_run, resume, require_idle:
         As for :func:`lakeevolve.applying.apply.apply`.
     approvals:
         Those that are there: a plan that none covers is not applied. None: no approval is asked for.
@@ -113,6 +115,7 @@ def apply_project(
             resume=resume,
             progress=watch(uri),
             approval=approval,
+            require_idle=require_idle,
         )
 
     stopped = False

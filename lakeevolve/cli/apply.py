@@ -82,13 +82,21 @@ def apply(
     """Run a saved plan: proof, one commit, replay."""
     from lakeevolve.applying.apply import apply as run
     from lakeevolve.cli.batch import apply_folder, duration
-    from lakeevolve.cli.project import apply_all, approval_of, in_project, no_project_options, only_project_options
+    from lakeevolve.cli.project import (
+        apply_all,
+        approval_of,
+        for_folders,
+        in_project,
+        no_project_options,
+        only_project_options,
+    )
     from lakeevolve.errors import ReplayMismatch
     from lakeevolve.planning.plan import load_plan
     from lakeevolve.report.outcome import of_application
 
     if plan is None:
         only_project_options(option=option)
+        for_folders(max_bytes=max_bytes, within=within, window=window, jobs=jobs != "1")
         return apply_all(
             config,
             subject,
@@ -98,6 +106,7 @@ def apply(
             approvals=approvals,
             resume=resume,
             dry_run=dry_run,
+            require_idle=duration(require_idle, "--require-idle"),
             format=format,
             output=output,
         )

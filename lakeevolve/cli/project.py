@@ -14,6 +14,8 @@ from lakeevolve.cli.console import note, progress_bars, write
 from lakeevolve.cli.emit import emit
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from lakeevolve.config.approvals import Approval
     from lakeevolve.config.project import Project
     from lakeevolve.planning.plan import Plan
@@ -73,6 +75,16 @@ def only_project_options(**given: Any) -> None:
         if value:
             option = "--" + name.replace("_", "-")
             raise typer.BadParameter("for a whole project, lakeevolve.yaml says it", param_hint=option)
+
+
+def for_folders(**given: Any) -> None:
+    """Refuse options of folders of plans."""
+    for name, value in given.items():
+        if value:
+            raise typer.BadParameter(
+                "this is for a folder of plans: save them with plan --out FOLDER first",
+                param_hint="--" + name.replace("_", "-"),
+            )
 
 
 def approval_of(plan: Plan, file: str, folder: str | None, project: Project | None) -> Approval:
@@ -190,6 +202,7 @@ def apply_all(
     approvals: str | None,
     resume: bool,
     dry_run: bool,
+    require_idle: timedelta | None,
     format: str,
     output: Sequence[str] | None,
 ) -> int:
@@ -210,7 +223,13 @@ def apply_all(
             return 0
         with stoppable(), progress_bars() as progress:
             parts = apply_project(
-                planned, frozenset(allow), approvals=words, dry_run=dry_run, resume=resume, watch=_watching(progress)
+                planned,
+                frozenset(allow),
+                approvals=words,
+                dry_run=dry_run,
+                resume=resume,
+                require_idle=require_idle,
+                watch=_watching(progress),
             )
         return _told(parts, None, format, output)
 

@@ -155,6 +155,12 @@ def test_apply_asks_for_a_yes_where_there_is_no_terminal(shop: Here) -> None:
     assert shop.json("plan", "-s", "orders", "--detailed-exitcode", code=3)
 
 
+def test_tables_that_others_write_to_are_left_alone_where_idleness_is_required(shop: Here) -> None:
+    said = shop.run("apply", "-s", "orders", "--yes", "--require-idle", "1h", *ALL, code=1)
+    assert "the table is in use" in said
+    assert "is at version 2" in shop.run("apply", "-s", "orders", "--yes", *ALL)
+
+
 def test_apply_asks_on_a_terminal_and_takes_no_for_an_answer(shop: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
@@ -370,6 +376,8 @@ def test_what_the_file_has_to_say_is_refused_as_an_option(versioned: Here) -> No
         ("plan", "--old-rows", "null"),
         ("plan", "--route", "a=rewrite"),
         ("verify", "--against", "x.avsc"),
+        ("apply", "--yes", "--within", "1h"),
+        ("apply", "--yes", "--jobs", "2"),
         ("check", "a.avsc", "-s", "orders"),
         ("plan", "delta:x", "a.avsc", "-s", "orders"),
         ("check", "a.avsc", "b.avsc", "--against", "main"),
