@@ -175,8 +175,15 @@ class _Rules:
             case RenameType():
                 return self._rename_type(change)
             case SetDoc():
-                top = change.on == "field" and len(paths.parts(change.path)) == 1
-                return Capability("metadata", "set_column_metadata" if top else "marker", "a comment changes no row")
+                if change.on == "field" and len(paths.parts(change.path)) == 1:
+                    return Capability("metadata", "set_column_metadata", "a comment changes no row")
+                return _marker(
+                    "a comment changes no row; delta-rs sets those of top-level columns alone, so this one is recorded "
+                    "in the table's marker"
+                    + (", and reaches the column when the table is next rewritten" if change.on == "field" else "")
+                )
+            case SetAliases() if change.on == "field" and len(paths.parts(change.path)) == 1:
+                return Capability("metadata", "set_column_metadata", "an alias changes no row; the column carries it")
             case AddSymbol() | ReorderSymbols() | SetEnumDefault():
                 return self._texts(change.path, "an enum is a string column, which holds any symbol")
             case SetDefault():

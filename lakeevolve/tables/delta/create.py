@@ -14,7 +14,7 @@ from lakeevolve.model.types import Field
 from lakeevolve.tables import marker
 from lakeevolve.tables.base import MarkerEntry
 from lakeevolve.tables.delta import features
-from lakeevolve.tables.delta.schema import AVRO_TYPE, avro_metadata, new_column
+from lakeevolve.tables.delta.schema import column_texts, new_column
 from lakeevolve.tables.delta.store import guard, parse_address
 from lakeevolve.tables.delta.table import Table
 from lakeevolve.tables.delta.types import (
@@ -99,8 +99,7 @@ def create_table(
 
 def _column(field: Field) -> Column:
     made = new_column(field, paths.child("", field.name))
-    says = avro_metadata(field)
-    return made if says is None else Column(made.name, made.type, made.nullable, {**made.metadata, AVRO_TYPE: says})
+    return Column(made.name, made.type, made.nullable, {**made.metadata, **column_texts(field)})
 
 
 def append(uri: str, data: pa.Table, *, storage_options: Mapping[str, str] | None = None) -> None:

@@ -19,7 +19,7 @@ from lakeevolve.model.types import (
     without_null,
 )
 from lakeevolve.tables.base import Evolution, Fill
-from lakeevolve.tables.delta.schema import AVRO_TYPE, avro_metadata, delta_type, new_column, nullable
+from lakeevolve.tables.delta.schema import ALIASES, AVRO_TYPE, column_texts, delta_type, new_column, nullable
 from lakeevolve.tables.delta.types import COMMENT, Column, DeltaType, ListOf, MapOf, Struct, same_type, shape
 
 #: Spark's note on a string column that it shows as CHAR(n) or VARCHAR(n).
@@ -150,9 +150,8 @@ def _comment(metadata: Mapping[str, Any], before: Field | None, after: Field) ->
 
 
 def _with_type(column: Column, field: Field) -> Column:
-    says = avro_metadata(field)
-    rest = {k: v for k, v in column.metadata.items() if k != AVRO_TYPE}
-    return replace(column, metadata=rest if says is None else {**rest, AVRO_TYPE: says})
+    rest = {k: v for k, v in column.metadata.items() if k not in (AVRO_TYPE, ALIASES)}
+    return replace(column, metadata={**rest, **column_texts(field)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +193,7 @@ def alteration(old: Struct, new: Struct) -> Alteration | None:
 
 def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
     """Texts to set; one that has to go becomes empty, since delta-rs cannot remove it."""
-    keys = (COMMENT, AVRO_TYPE)
+    keys = (COMMENT, AVRO_TYPE, ALIASES)
     return {k: str(new.get(k, "")) for k in keys if new.get(k, "") != old.get(k, "")}
 
 

@@ -41,6 +41,8 @@ from lakeevolve.tables.delta.types import COMMENT, Column, DeltaType, ListOf, Ma
 
 #: Column metadata that holds the Avro type of a leaf column whose Delta type says less (enum, fixed, uuid, time, ...).
 AVRO_TYPE: Final = "lakeevolve.type"
+#: Column metadata that holds the aliases of a top-level field, as a JSON list.
+ALIASES: Final = "lakeevolve.aliases"
 
 _TO_DELTA: Final = {
     "boolean": "boolean",
@@ -140,7 +142,19 @@ def new_column(field: Field, path: str, *, lenient: bool = False) -> Column:
     return Column(field.name, delta_type(field.type, path), lenient or nullable(field.type), metadata)
 
 
-def avro_metadata(field: Field) -> str | None:
+def column_texts(field: Field) -> dict[str, str]:
+    """What a top-level column says of its field besides the comment: the Avro type where Delta's says less, and the
+    aliases."""
+    found = {}
+    says = _avro_metadata(field)
+    if says is not None:
+        found[AVRO_TYPE] = says
+    if field.aliases:
+        found[ALIASES] = canonical_json(list(field.aliases))
+    return found
+
+
+def _avro_metadata(field: Field) -> str | None:
     """The value of :data:`AVRO_TYPE` for a top-level field; None where there is none.
 
     Only leaf columns have it. What stands within a struct, list or map changes with every field that is added, and
@@ -260,7 +274,7 @@ class _Derivation:
                 exact = False
                 # Only a schema that came before keeps its own order, with what is new behind it.
                 last = len(hint.fields) if hint is not None and self.follow else 0
-                made.append((last + position, self._plain(column, type_)))
+                made.append((last + position, self._plain(column, type_, struct)))
                 continue
             renamed = match.name != column.name
             exact = exact and fits and not renamed
@@ -292,9 +306,11 @@ class _Derivation:
         _, fits = _Derivation({}, follow=False)._type(column.type, column.nullable, own, "", "")
         return own if fits else None
 
-    def _plain(self, column: Column, type_: AvroType) -> Field:
+    def _plain(self, column: Column, type_: AvroType, struct: Struct) -> Field:
         comment = column.metadata.get(COMMENT)
-        return Field(column.name, type_, doc=str(comment) if comment else None)
+        own = () if self.follow else _own_aliases(column)
+        aliases = tuple(alias for alias in own if struct.column(alias) is None)
+        return Field(column.name, type_, doc=str(comment) if comment else None, aliases=aliases)
 
     def _type(
         self, type_: DeltaType, optional: bool, hint: AvroType | None, at: str, hint_at: str
@@ -386,6 +402,16 @@ class _Derivation:
             number += 1
             name = f"{type_.name}_{number}"
         return self.names.setdefault(name, replace(type_, name=name))
+
+
+def _own_aliases(column: Column) -> tuple[str, ...]:
+    """The aliases that the column itself carries."""
+    text = column.metadata.get(ALIASES)
+    try:
+        found = json.loads(text) if isinstance(text, str) and text else []
+    except ValueError:
+        return ()  # another tool's doing
+    return tuple(one for one in found if isinstance(one, str)) if isinstance(found, list) else ()
 
 
 def _branch_of(hint: Union, name: str) -> tuple[int, AvroType | None]:

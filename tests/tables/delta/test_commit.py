@@ -404,10 +404,54 @@ def test_files_of_an_earlier_position_can_be_read(table: str) -> None:
 
 
 def test_a_marker_alone_is_one_commit(table: str) -> None:
-    target = record(
-        field("id", "long"), field("n", "int", doc="old", default=3), field("s", "string", aliases=["text"])
-    )
+    target = record(field("id", "long"), field("n", "int", doc="old", default=3), field("s", "string", order="ignore"))
     position = delta.open(table).state.position or 0
     evolve(table, target)
     assert delta.open(table).state.position == position + 1
     assert info(folder(table), position + 1)["lakeevolve.version"] == "2"
+
+
+def test_aliases_and_symbols_are_on_the_columns_themselves(table: str) -> None:
+    state = {"type": "enum", "name": "State", "symbols": ["A", "B"]}
+    first, _, s = V1.to_json()["fields"]  # type: ignore[index]
+    evolve(table, record(first, field("count", "int", aliases=["n"]), s, field("state", ["null", state], default=None)))
+    more = {**state, "symbols": ["A", "B", "C"]}
+    target = record(
+        first,
+        field("count", "int", aliases=["n", "number"]),
+        field("s", "string", aliases=["text"]),
+        field("state", ["null", more], default=None),
+    )
+    evolve(table, target, plan="plan-2")
+    held = {f["name"]: f["metadata"] for f in json.loads(DeltaTable(folder(table)).schema().to_json())["fields"]}
+    assert json.loads(held["count"]["lakeevolve.aliases"]) == ["n", "number"]
+    assert json.loads(held["s"]["lakeevolve.aliases"]) == ["text"]
+    assert json.loads(held["state"]["lakeevolve.type"])[1]["symbols"] == ["A", "B", "C"]
+    # What the columns say is enough to know them again, whatever becomes of the marker.
+    found = delta.open(table).derived()
+    assert [f.aliases for f in found.fields] == [(), ("n", "number"), ("text",), ()]
+    # An alias that goes leaves an empty text, since delta-rs takes none away.
+    evolve(table, record(first, field("count", "int"), *target.to_json()["fields"][2:]), plan="plan-3")  # type: ignore[index]
+    assert delta.open(table).derived().fields[1].aliases == ()
+    assert delta.open(table).schema.fields[1].aliases == ()
+
+
+def test_a_nested_comment_is_said_to_wait_and_comes_with_the_next_rewrite(tmp_path: Path) -> None:
+    def inner(**more: Any) -> dict[str, Any]:
+        return {"type": "record", "name": "Inner", "fields": [field("x", "int", **more)]}
+
+    uri = f"delta:{tmp_path / 't'}"
+    delta.create_table(uri, record(field("id", "long"), field("l", {"type": "array", "items": inner()})), mark=True)
+    documented = field("l", {"type": "array", "items": inner(doc="why")})
+    found = evolve(uri, record(field("id", "long"), documented)).routes["SetDoc l[].x"]
+    assert (found.route, found.via) == ("metadata", "marker")
+    assert "when the table is next rewritten" in found.reason
+
+    def comment() -> str | None:
+        column = json.loads(DeltaTable(tmp_path / "t").schema().to_json())["fields"][1]
+        text: str | None = column["type"]["elementType"]["fields"][0]["metadata"].get("comment")
+        return text
+
+    assert comment() is None
+    evolve(uri, record(field("id", "long"), documented, field("lot", "int", default=7)), plan="plan-2")
+    assert comment() == "why"
