@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from lakeevolve.applying.journal import Leftovers
 from lakeevolve.replay.result import ReplayResult
 from lakeevolve.tables.base import State, Table
 
@@ -29,7 +30,8 @@ class Application:
     ``status`` is ``applied``, ``already-applied`` (a no-op), ``nothing-to-do``, ``dry-run`` or ``rolled-back``.
     ``version`` is the table's version afterwards, ``rewritten`` the number of files that were written anew, ``proof``
     what was replayed before the commit and ``replay`` what was replayed after it. ``undo`` says how long a rollback is
-    possible at the least: nobody who keeps to the table's retention takes away earlier what it needs.
+    possible at the least: nobody who keeps to the table's retention takes away earlier what it needs. ``leftovers`` are
+    the files of an earlier apply that was killed.
     """
 
     plan: str
@@ -40,6 +42,7 @@ class Application:
     replay: ReplayResult | None = None
     evidence: str | Path | None = None
     undo: Undo | None = None
+    leftovers: Leftovers = field(default_factory=Leftovers)
     state: State | None = field(default=None, repr=False)
 
     @property
@@ -56,6 +59,7 @@ class Application:
             "replay": None if self.replay is None else self.replay.to_json(),
             "evidence": None if self.evidence is None else str(self.evidence),
             "undo": None if self.undo is None else self.undo.to_json(),
+            "leftovers": {"deleted": list(self.leftovers.deleted), "left": list(self.leftovers.left)},
         }
 
 

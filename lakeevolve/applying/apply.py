@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from lakeevolve.applying import ledger
 from lakeevolve.applying.application import Application, undo_of
 from lakeevolve.applying.interrupt import Landed, interrupted
+from lakeevolve.applying.journal import Journal, Leftovers, clean
 from lakeevolve.applying.proofs import SUFFIX
 from lakeevolve.config.approvals import Approval
 from lakeevolve.config.state import TableState, state_of
@@ -226,22 +227,26 @@ class _Run:
         self.progress = progress
         self.engine = engine
         self.approval = approval
+        self.leftovers = Leftovers()
+        self.journal: Journal
 
     def run(self, dry_run: bool, started: bool) -> Application:
-        if not dry_run:
-            self.store.write("journal", self.plan.digest, {"plan": self.plan.digest, "uri": self.table.uri})
+        if dry_run:
+            return self._attempts(dry_run, started)
+        self.leftovers = clean(self.store, self.table)
+        self.journal = Journal(self.store, self.plan.digest, self.table.uri)
         try:
             return self._attempts(dry_run, started)
         except PartlyApplied:
             raise
         except KeyboardInterrupt as stop:
             landed = self._landed()
-            if not dry_run and landed == "none":
-                self.store.remove("journal", self.plan.digest)
+            if landed == "none":
+                self.journal.end()
             raise interrupted(self.table.uri, landed) from stop
         except BaseException:
-            if not dry_run and self._landed() == "none":
-                self.store.remove("journal", self.plan.digest)
+            if self._landed() == "none":
+                self.journal.end()
             raise
 
     def _landed(self) -> Landed | None:
@@ -260,6 +265,7 @@ class _Run:
                 self.table.refresh()
                 landed = self.table.progress_of(self.plan.digest)
                 if landed == "done":
+                    self.journal.settle(self.table)
                     return self._finish(None, 0)
                 if landed == "partly":
                     raise PartlyApplied(
@@ -374,6 +380,7 @@ class _Run:
             rewrite=rewrite,
             convert=convert,
             progress=written,
+            writing=self.journal.writing,
         )
 
     def _changes(self) -> list[tuple[Change, Route]]:
@@ -412,9 +419,7 @@ class _Run:
         return proof
 
     def _abandon(self, staged: Staged) -> None:
-        left = staged.abandon()
-        if left:
-            self.store.write("journal", f"{self.plan.digest}-orphans", {"orphans": list(left)})
+        self.journal.forget(staged.abandon())
 
     def _finish(self, proof: ReplayResult | None, rewritten: int) -> Application:
         self.table.refresh()
@@ -433,7 +438,9 @@ class _Run:
             self.store.write("evidence", name + SUFFIX, proof.evidence.to_json())
         self.store.write("plans", self.plan.digest, self.plan.to_json(), once=True)
         ledger.record(self.store, self.plan, self.table, replay=replay, approval=self.approval)
-        self.store.remove("journal", self.plan.digest)
+        if proof is not None:
+            self.journal.forget()
+        self.journal.end()
         return Application(
             self.plan.digest,
             "applied",
@@ -443,5 +450,6 @@ class _Run:
             replay,
             evidence,
             undo=undo_of(self.table, self.plan.base_version),
+            leftovers=self.leftovers,
             state=self.table.state,
         )

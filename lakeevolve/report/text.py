@@ -174,6 +174,13 @@ def application_text(done: Application, plan: Plan) -> str:
         lines.append(replay_text(done.replay, uri))
     if done.evidence is not None:
         lines.append(f"evidence: {done.evidence}")
+    if done.leftovers.deleted:
+        lines.append(f"deleted {counted(len(done.leftovers.deleted), 'file')} that a killed apply had left")
+    if done.leftovers.left:
+        lines.append("left by a killed apply, and not to be deleted: " + ", ".join(done.leftovers.left))
+    if done.undo is not None:
+        until = done.undo.until.strftime("%Y-%m-%d %H:%M UTC")
+        lines.append(f"to go back: lakeevolve rollback {uri} --to {done.undo.to}, at the least until {until}")
     return "\n".join(lines)
 
 

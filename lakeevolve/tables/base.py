@@ -170,6 +170,8 @@ class Evolution:
     rewrite: Sequence[DataFile]
     convert: Callable[[DataFile], Iterator[pa.RecordBatch]]
     progress: Callable[[DataFile], None] = lambda _file: None
+    #: Told of each file before it is written.
+    writing: Callable[[str], None] = lambda _path: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,6 +357,11 @@ class Table(Protocol):
     @property
     def retention(self) -> timedelta:
         """How long, at the least, what an earlier position needs is kept after it was replaced."""
+        ...
+
+    def discard(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """Delete files that an evolution wrote and that never became part of the table; return those that are still
+        there."""
         ...
 
     def writes(self, limit: int = 5) -> tuple[Write, ...]:

@@ -159,6 +159,7 @@ def rewrite(
             folder = posixpath.dirname(file.path)
             path = posixpath.join(folder, f"part-{number:05d}-{attempt}-c000.snappy.parquet")
             begun.append(path)
+            evolution.writing(path)
             written = write_file(fs, path, columns, evolution.convert(file), indexed, partial(_unfit, file))
             if written is not None:
                 made.append(StagedFile(path, written.rows, written.bytes, (file.path,)))

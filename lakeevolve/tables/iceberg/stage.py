@@ -252,7 +252,9 @@ class _Staging:
                 )
             updates, _ = producer.stage()
         finally:
-            self.written += producer.written()
+            for path in producer.written():
+                self.written.append(path)
+                self.evolution.writing(path)
         return updates
 
     def _schema_updates(self, evolved: Evolved) -> tuple[TableUpdate, ...]:
@@ -312,6 +314,7 @@ class _Staging:
         def path() -> str:
             made_up = new_path(provider, folder)
             self.written.append(made_up)
+            self.evolution.writing(made_up)
             return made_up
 
         made = write_files(

@@ -53,7 +53,7 @@ from lakeevolve.tables.iceberg.raw import foreign_columns, live_rows, read_raw, 
 from lakeevolve.tables.iceberg.reading import Tasks, read_table
 from lakeevolve.tables.iceberg.rewrite import files_to_rewrite
 from lakeevolve.tables.iceberg.snapshot import REWRITE
-from lakeevolve.tables.iceberg.stage import StagedEvolution, stage
+from lakeevolve.tables.iceberg.stage import StagedEvolution, delete_all, stage
 from lakeevolve.tables.iceberg.writers import writes
 
 if TYPE_CHECKING:
@@ -289,6 +289,9 @@ class IcebergHandle:
     @property
     def retention(self) -> timedelta:
         return restoring.retention(self._table.metadata)
+
+    def discard(self, paths: Iterable[str]) -> tuple[str, ...]:
+        return delete_all(self._table.io, tuple(paths))
 
     def writes(self, limit: int = 5) -> tuple[Write, ...]:
         return writes(self._table.metadata, limit)

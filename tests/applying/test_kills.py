@@ -1,0 +1,229 @@
+"""Applies that are killed: at every step boundary, and at random moments. No row is lost, doubled or changed, and the
+next apply finishes, whatever the state folder still knows.
+
+The long run of 200 kills: ``python -m pytest -m long tests/applying/test_kills.py``
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakeevolve as le
+from lakeevolve.model.schema import Schema
+
+Rows = Callable[[Schema, int, int], pa.Table]
+ROOT = Path(__file__).resolve().parents[2]
+ALL = ("rewrite", "backfill", "drop")
+
+BASE = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "amount", "type": "int"},
+        {"name": "paid", "type": ["null", "boolean"], "default": None},
+    ],
+}
+REWRITTEN = {
+    **BASE,
+    "fields": [
+        BASE["fields"][0],
+        {"name": "total", "type": "double", "aliases": ["amount"]},
+        {"name": "currency", "type": "string", "default": "EUR"},
+    ],
+}
+#: On Delta, texts and columns take several commits.
+SEVERAL = {
+    **BASE,
+    "fields": [
+        {**BASE["fields"][0], "doc": "The number on the receipt."},
+        {"name": "amount", "type": ["null", "int"], "default": None, "doc": "In cents."},
+        BASE["fields"][2],
+        {"name": "more", "type": ["null", "string"], "default": None},
+    ],
+}
+TARGETS = {"rewrite": REWRITTEN, "several": SEVERAL}
+
+
+class Killer:
+    """The server of :mod:`tests.applying.killed`, as a function."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("killed.py"))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+
+    def __call__(self, plan: Path, state: Path, **how: Any) -> Any:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        job = {"plan": str(plan), "state": str(state), "allow": ALL, **how}
+        self.process.stdin.write(json.dumps(job) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(60)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def kill() -> Iterator[Killer]:
+    killer = Killer()
+    yield killer
+    killer.close()
+
+
+class Story:
+    """One table, its plan, and what has to be true of it whatever is killed."""
+
+    def __init__(self, lake: Any, rows: Rows, target: str, name: str) -> None:
+        base = le.load(BASE)
+        self.lake, self.target = lake, le.load(TARGETS[target])
+        self.uri = lake.create(name, base, rows(base, 30, 1), mark=True)
+        lake.append(self.uri, rows(base, 20, 2))
+        self.plan = le.plan(self.uri, TARGETS[target], mode="NONE").save(lake.folder / f"{name}.json")
+        self.state = lake.folder / "state"
+        self.before = self.rows()
+        self.after = [self._after(row) for row in self.before]
+
+    def rows(self) -> list[dict[str, Any]]:
+        read = [row for batch in le.open_table(self.uri).read() for row in batch.to_pylist()]
+        return sorted(read, key=lambda row: json.dumps(row, sort_keys=True, default=str))
+
+    def _after(self, row: dict[str, Any]) -> dict[str, Any]:
+        if self.target == le.load(REWRITTEN):
+            return {"id": row["id"], "total": float(row["amount"]), "currency": "EUR"}
+        return {**row, "more": None}
+
+    def check(self) -> bool:
+        """Every row is there, as before or as after; return whether the plan has landed."""
+        live = le.open_table(self.uri)
+        landed = live.progress_of(le.load_plan(self.plan).digest)
+        done = landed == "done"
+        assert live.schema.digest == (self.target if done else le.load(BASE)).digest
+        key = json.dumps
+        wanted = self.after if done else self.before
+        assert sorted(map(key, self.rows())) == sorted(map(key, wanted))
+        return done
+
+    def finish(self, *, lose_state: bool) -> None:
+        if lose_state:
+            shutil.rmtree(self.state, ignore_errors=True)
+        done = le.apply(self.plan, allow=ALL, resume=True)
+        assert done.status in ("applied", "already-applied")
+        assert self.check()
+        assert le.verify(self.uri, full=True).ok
+        assert [version.number for version in le.open_table(self.uri).history()] == [1, 2]
+
+    def strays(self) -> set[str]:
+        """The data files that no version of the table refers to."""
+        live = le.open_table(self.uri)
+        positions = {live.state.position, *(p for v in live.history() for p in live.around(v))}
+        known = {Path(file.path).name for at in positions if at is not None for file in live.files(at)}
+        folder = self.lake.folder / "lake"
+        here = {path.name for path in folder.rglob("*.parquet") if "_delta_log" not in path.parts}
+        return here - known
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_killed_at_every_step_boundary_the_next_apply_finishes(
+    lake: Any, rows: Rows, kill: Killer, target: str
+) -> None:
+    probe = Story(lake, rows, target, "probe")
+    calls = kill(probe.plan, probe.state)["calls"]
+    assert calls >= 4
+    chosen = range(1, calls + 1) if calls <= 6 else sorted({1, 2, calls // 2, calls - 2, calls - 1, calls})
+    for at in chosen:
+        story = Story(lake, rows, target, f"t{at}")
+        assert kill(story.plan, story.state, at=at)["killed"]
+        story.check()
+        story.finish(lose_state=at % 3 == 0)
+
+
+def test_what_a_killed_apply_had_written_is_deleted_by_the_next(lake: Any, rows: Rows, kill: Killer) -> None:
+    story = Story(lake, rows, "rewrite", "t")
+    for at in (2, 3):
+        assert kill(story.plan, story.state, at=at)["killed"]
+        assert story.strays()
+        assert not story.check()
+    done = le.apply(story.plan, allow=ALL)
+    assert done.leftovers.deleted
+    assert not done.leftovers.left
+    assert story.strays() == set()
+    assert not list(story.state.rglob("journal/*.json"))
+    assert done.to_json()["leftovers"]["deleted"] == list(done.leftovers.deleted)
+
+
+def test_files_of_an_apply_that_still_runs_are_left_alone(
+    lake: Any, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lakeevolve.applying import apply as module
+
+    story = Story(lake, rows, "rewrite", "t")
+    proved = module.prove_staged
+
+    def meanwhile(*args: Any, **kwargs: Any) -> Any:
+        monkeypatch.setattr(module, "prove_staged", proved)
+        other = {**BASE, "fields": [*BASE["fields"], {"name": "x", "type": ["null", "int"], "default": None}]}
+        assert le.apply(le.plan(story.uri, other)).leftovers.deleted == ()
+        return proved(*args, **kwargs)
+
+    monkeypatch.setattr(module, "prove_staged", meanwhile)
+    with pytest.raises((le.errors.StalePlan, le.errors.CommitConflict)):
+        le.apply(story.plan, allow=ALL)
+    assert story.strays() == set()
+    assert story.rows() == [{**row, "x": None} for row in story.before] or len(story.rows()) == 50
+
+
+def at_random(lake: Any, rows: Rows, kill: Killer, count: int, seed: int) -> int:
+    """Kill that many applies at random moments, each a table of its own; return how many were killed."""
+    dice, killed, longest = random.Random(seed), 0, 0.0
+    for number in range(count):
+        story = Story(lake, rows, dice.choice(list(TARGETS)), f"t{number}")
+        if not longest:
+            began = time.monotonic()
+            kill(story.plan, story.state)
+            longest = time.monotonic() - began
+            story.check()
+            continue
+        while kill(story.plan, story.state, after=dice.uniform(0.01, longest), resume=True)["killed"]:
+            killed += 1
+            if story.check() or dice.random() < 0.7:
+                break
+        story.finish(lose_state=dice.random() < 0.3)
+    return killed
+
+
+def test_killed_at_random_moments_the_next_apply_finishes(lake: Any, rows: Rows, kill: Killer) -> None:
+    at_random(lake, rows, kill, 4, 7)
+
+
+@pytest.mark.long
+def test_a_hundred_kills_at_random_moments(lake: Any, rows: Rows, kill: Killer) -> None:
+    killed, seed = 0, 0
+    while killed < 100:
+        seed += 1
+        lake.folder.joinpath(str(seed)).mkdir()
+        inner = type(lake)(lake.format, lake.folder / str(seed))
+        killed += at_random(inner, rows, kill, 20, seed)
+        shutil.rmtree(lake.folder / str(seed))
+    assert killed >= 100
