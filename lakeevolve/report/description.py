@@ -55,8 +55,12 @@ def _facts(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     versions = record["versions"]
     newest = versions[-1]
     plan = newest["plan"]
-    made = f"by plan {plan[:12]}" if plan else "no marker says so" if newest["derived"] else "recorded, by no plan"
+    made = (
+        f"by plan {plan[:12]}" if plan else "by others" if newest["derived"] and len(versions) > 1 else "as first seen"
+    )
     yield "version", f"{newest.get('number', newest.get('version'))} of {counted(len(versions), 'version')}, {made}"
+    recorded = sum(not version["derived"] for version in versions)
+    yield "marker", f"records {counted(recorded, 'version')}" if recorded else "none"
     yield "digest", newest["digest"][:12]
     yield "data", f"{counted(counts['files'], 'file')}, {counted(counts['rows'], 'row')}, {size(counts['bytes'])}"
     yield "position", "" if record.get("position") is None else str(record["position"])

@@ -17,6 +17,7 @@ from lakeevolve.model.change import (
     RenameType,
 )
 from lakeevolve.model.sentence import describe_change
+from lakeevolve.redaction import redact
 
 if TYPE_CHECKING:
     from lakeevolve.applying.apply import Application
@@ -188,17 +189,21 @@ def replay_text(result: ReplayResult, uri: str, *, show_values: bool = False) ->
     verdict = "equal" if result.ok else "differs"
     lines = [f"replay of {uri}: {verdict}, {counted(result.files, 'file')}, {counted(result.rows, 'row')}"]
     lines += [f"error    {m.rule} {mismatch_text(m, show_values=show_values)}" for m in result.mismatches]
-    lines += [f"warning  REPLAY-READER-FAULT {fault}" for fault in result.reader_faults]
+    if result.mismatched > len(result.mismatches):
+        lines.append(f"         and {result.mismatched - len(result.mismatches):,} more")
+    lines += [f"warning  REPLAY-READER-FAULT {redact(str(fault))}" for fault in result.reader_faults]
     lines += [f"since    {change.what} {change}" for change in result.changes if change.explained]
     lines += findings_text(result.findings)
+    lines += [f"note     {note}" for note in result.notes]
     return "\n".join(lines)
 
 
 def mismatch_text(mismatch: Mismatch, *, show_values: bool = False) -> str:
     """File, row, path and type; the values only when asked for."""
+    told = redact(str(mismatch))
     if not show_values:
-        return str(mismatch)
-    return f"{mismatch}: expected {mismatch.expected_value!r}, read {mismatch.actual_value!r}"
+        return told
+    return f"{told}: expected {mismatch.expected_value!r}, read {mismatch.actual_value!r}"
 
 
 def rules_text(rules: Iterable[Rule]) -> str:

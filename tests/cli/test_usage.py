@@ -183,6 +183,18 @@ def test_verify_takes_all_that_the_call_takes(table: str, old: str, capsys: pyte
     assert "equal" in capsys.readouterr().out
 
 
+def test_what_a_verdict_does_not_cover_is_told(
+    lake: Any, rows: Any, old: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schema = le.load(OLDER)
+    table = lake.create("sampled", schema, rows(schema, 3, 1))
+    lake.append(table, rows(schema, 3, 2))
+    assert main(["verify", table, "--sample", "1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "1 file, 3 rows" in lines[0]
+    assert any(line.startswith("note") and "sampled" in line for line in lines)
+
+
 def test_a_plan_that_may_not_be_applied_tells_nobody_to_go_on(
     table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -212,6 +224,7 @@ def test_a_description_is_a_table_with_types_nulls_and_paths_inside(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == table
     assert any(line.split()[:1] == ["version"] and "1 of 1 version" in line for line in lines)
+    assert any(line.split() == ["marker", "none"] for line in lines)
     assert any(line.split()[:1] == ["data"] and "0 rows" in line for line in lines)
     row = next(line for line in lines if line.startswith("  zip"))
     assert "string" in row
