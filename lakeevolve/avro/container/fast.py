@@ -103,16 +103,18 @@ class Decoder:
             raise Undecodable("the blocks are too large for one batch")
         if not all(map(can_hold, blocks)):
             raise Undecodable("a block holds fewer bytes than rows")
-        parts = [b""]
+        parts = []
         size = 0
+        between, end = b"", b"\x00" + self.mark
         for block in blocks:
-            count, end = long(block.count), b"\x00" + self.mark
-            parts += (count, block.data, end)
-            size += len(count) + len(block.data) + len(end)
+            between += long(block.count)
+            parts += (between, block.data)
+            size += len(between) + len(block.data)
+            between = end
+        size += len(end)
         # Twice as many records as there are: where bytes were left over and no record to come, arrow-avro would turn
         # round for ever. It is asked for one batch of the right number, and then has to find the end.
-        parts[0] = self.head + long(2 * len(blocks)) + long(size)
-        parts.append(bytes(SYNC))
+        parts = [self.head + long(2 * len(blocks)) + long(size), *parts, end + bytes(SYNC)]
         batches = _open(_Source(parts), len(blocks))
         batch = pa.record_batch(next(batches))
         if batch.num_rows != len(blocks) or next(batches, None) is not None:
