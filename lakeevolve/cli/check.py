@@ -64,7 +64,7 @@ def check(
     versions = [sources.load(version, lenient=True) for version in history]
     wanted = sources.load(candidate)
     check_renames(renames, wanted, versions, strict=True)
-    check_renames(not_renames, wanted, versions, what="what is said to be no rename", strict=True)
+    check_renames(not_renames, wanted, versions, what="what is said to be no rename", strict=True, denied=True)
     report = judge(wanted, versions, mode, renames=renames, not_renames=not_renames)
     emit(of_check(report, wanted), format, output)
     return 1 if failing(report.findings, fail_on or report.fail_on) else 0

@@ -13,15 +13,21 @@ from lakeevolve.model.types import Array, AvroType, Map, Record, Union, branch_n
 
 
 def check_renames(
-    pairs: Renames, new: Schema, earlier: Sequence[Schema], *, what: str = "a rename", strict: bool = False
+    pairs: Renames,
+    new: Schema,
+    earlier: Sequence[Schema],
+    *,
+    what: str = "a rename",
+    strict: bool = False,
+    denied: bool = False,
 ) -> None:
     """Raise ``ConfigError`` for a declared pair (old path, new path) that cannot be about these schemas.
 
     The new path has to be in *new* or in a version before it, the old path in a version before it. A rename that was
     made before may stay declared: where a version has the new path already, the old one may be long gone, unless
-    *strict*.
+    *strict*. *denied* pairs are said to be no renames, and may name a path any number of times.
     """
-    for old, now in rename_pairs(pairs):
+    for old, now in rename_pairs(pairs, denied=denied):
         if not _anywhere(now, (new, *earlier)):
             raise _nowhere(f"{what} leads to a field that does not exist: {now}", now, f"{old}={now}", [new])
         if not _anywhere(old, earlier) and (strict or not _anywhere(now, earlier)):

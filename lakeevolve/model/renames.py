@@ -16,8 +16,11 @@ from lakeevolve.model.types import Array, AvroType, Map, Record, Union, branch_n
 Renames: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
 
 
-def rename_pairs(renames: Renames) -> tuple[tuple[str, str], ...]:
-    """Declared renames as (old path, new path) pairs. Raises ``ConfigError`` where they are none or contradict."""
+def rename_pairs(renames: Renames, *, denied: bool = False) -> tuple[tuple[str, str], ...]:
+    """Declared renames as (old path, new path) pairs. Raises ``ConfigError`` where they are none or contradict.
+
+    What is *denied* to be a rename may name a path any number of times.
+    """
     given = list(renames.items()) if isinstance(renames, Mapping) else list(renames)
     for pair in given:
         if isinstance(pair, str) or len(pair) != 2 or not all(isinstance(side, str) and side for side in pair):
@@ -27,7 +30,7 @@ def rename_pairs(renames: Renames) -> tuple[tuple[str, str], ...]:
                 hint='write renames as [("amount", "total")] or {"amount": "total"}',
             )
     pairs = tuple(dict.fromkeys((was, is_) for was, is_ in given))
-    for side, word in ((0, "from"), (1, "to")):
+    for side, word in () if denied else ((0, "from"), (1, "to")):
         paths_ = [pair[side] for pair in pairs]
         if twice := sorted({path for path in paths_ if paths_.count(path) > 1}):
             raise ConfigError(

@@ -138,7 +138,7 @@ def plan(
         raise PlanError(f"a plan pins the schema or the data, not {pin!r}", hint="choose one of the two")
     inputs = Inputs(
         renames=rename_pairs(renames),
-        not_renames=rename_pairs(not_renames),
+        not_renames=rename_pairs(not_renames, denied=True),
         routes=dict(routes or {}),
         limits=_limits(limits),
         subject=subject,
@@ -245,7 +245,7 @@ def with_rows(made: Plan, live: Table, *, up_to: int | None = LOOKED_AT) -> Plan
 def _check_paths(inputs: Inputs, old_rows: str | Mapping[str, str], wanted: Schema, earlier: Sequence[Schema]) -> None:
     """A path that exists nowhere is misspelt, and must not pass in silence."""
     check_renames(inputs.renames, wanted, earlier)
-    check_renames(inputs.not_renames, wanted, earlier, what="what is declared to be no rename")
+    check_renames(inputs.not_renames, wanted, earlier, what="what is declared to be no rename", denied=True)
     if not isinstance(old_rows, str):
         check_paths((path for path in old_rows if path != "*"), wanted, earlier, what="old_rows")
 

@@ -302,3 +302,12 @@ def test_findings_about_the_schema_are_of_the_subject_that_is_named(lake: Any, r
     assert of_plan
     assert of_plan == {finding.fingerprint for finding in checked.findings if finding.rule.startswith("TYPE-")}
     assert {finding.subject for finding in made.findings if finding.rule.startswith("ROUTE-")} == {uri}
+
+
+def test_a_field_may_be_denied_to_be_the_new_name_of_several(lake: Any) -> None:
+    nullable = ["null", "int"]
+    old = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}
+    new = {**old, "fields": [{"name": name, "type": nullable, "default": None} for name in ("b", "c")]}
+    uri = lake.create("denied", le.load(old))
+    made = plan(uri, new, mode="NONE", not_renames=[("a", "b"), ("a", "c")])
+    assert not [finding for finding in made.findings if "SUSPECTED" in finding.rule]
