@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -11,8 +12,10 @@ import pyarrow as pa
 from lakeevolve.avro.arrow import arrow_schema, execute
 from lakeevolve.avro.resolution import Resolution, resolve
 from lakeevolve.errors import ValueMismatch
+from lakeevolve.model.find import find_field
 from lakeevolve.model.schema import Schema
 from lakeevolve.replay.compare import Mismatch
+from lakeevolve.rules.contract import Contract, load_contract
 from lakeevolve.tables.base import Version
 
 
@@ -21,13 +24,15 @@ class Consumer:
     """One consumer with how rows of the table reach its reader schema.
 
     ``resolution`` is None where its contract names fields and no reader schema. ``checks_values`` says that the
-    schemas resolve for some values only, so that every row has to be run.
+    schemas resolve for some values only, so that every row has to be run; ``missing`` is a field that the contract
+    names and the table has not.
     """
 
     name: str
     resolution: Resolution | None
     names: tuple[str, ...] = ()
     direction: str = "backward"
+    missing: str | None = None
 
     @property
     def checks_values(self) -> bool:
@@ -37,6 +42,9 @@ class Consumer:
     @property
     def refused(self) -> tuple[Mismatch, ...]:
         """Why the consumer can read no row at all."""
+        if self.missing is not None:
+            reason = f"{self.name} cannot read the table: the contract names a field that it has not"
+            return (Mismatch(None, None, self.missing, "", "", reason, self.name, "type"),)
         if self.resolution is None:
             return ()
         return tuple(
@@ -57,15 +65,30 @@ class Consumer:
 
     def verdict(self, broken: Collection[str]) -> dict[str, Any]:
         """The consumer as evidence holds it."""
-        verdict = "not-replayed" if self.resolution is None else "cannot-read" if self.name in broken else "reads"
+        verdict = (
+            "not-replayed"
+            if self.resolution is None and self.missing is None
+            else "cannot-read"
+            if self.name in broken
+            else "reads"
+        )
         return {"name": self.name, "direction": self.direction, "verdict": verdict}
 
 
 def prepare(contracts: Iterable[Any], schema: Schema) -> tuple[Consumer, ...]:
-    """The consumers of these contracts. Each contract has a ``name`` and a ``reader`` schema or none."""
+    """The consumers of these contracts, each given as such, as its file, or as what stands in one."""
     found = []
     names = tuple(arrow_schema(schema, strict=False).names)
-    for contract in contracts:
+    for given in contracts:
+        contract = load_contract(given) if isinstance(given, str | Path | Mapping) else given
+        if isinstance(contract, Contract) and contract.reader is None:
+            gone = next((each.path for each in contract.fields if find_field(schema.root, each.path) is None), None)
+            if gone is None:
+                read = resolve(schema, contract.reader_for(schema))
+                found.append(Consumer(contract.name, read, names))
+            else:
+                found.append(Consumer(contract.name, None, names, missing=gone))
+            continue
         reader = getattr(contract, "reader", None)
         resolution = resolve(schema, reader) if isinstance(reader, Schema) else None
         name = getattr(contract, "name", None) or getattr(contract, "contract", None) or str(contract)

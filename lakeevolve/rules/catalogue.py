@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from lakeevolve.rules import (
+    contract,
     default,
     drift,
     enum,
@@ -27,7 +28,7 @@ from lakeevolve.rules.rule import Rule
 __all__ = ["RULES", "Rule"]
 
 _FAMILIES: Final = (
-    *(schema, field, type, enum, union, name, default, meaning),
+    *(schema, field, type, enum, union, name, default, contract, meaning),
     *(policy, table, route, drift, rollout, replay),
 )
 

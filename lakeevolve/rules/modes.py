@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Final, Protocol, runtime_checkable
+from pathlib import Path
+from typing import Any, Final, Protocol, runtime_checkable
 
 from lakeevolve.avro.resolution import resolve
 from lakeevolve.errors import ConfigError
@@ -152,12 +153,8 @@ def check(
         found += _step(step, history, denied)
         found += _meanings(candidate, history, covered, step, pairs)
     found += rollout.findings(order, tuple(at + 1 for at in covered))
-    for contract in contracts:
-        if not isinstance(contract, Contract):
-            raise ConfigError(
-                f"not a contract: a {type(contract).__name__}", hint="load contracts from their files first"
-            )
-        found += contract.judge(candidate, history, subject)
+    for given in contracts:
+        found += _contract(given).judge(candidate, history, subject)
     # The docs of a field and of its type may change alike, which is said once.
     placed = {each.fingerprint: each for each in reversed([_placed(each, candidate, subject) for each in found])}
     policy = policy or Policy()
@@ -170,6 +167,17 @@ def check(
         fail_on=policy.fail_on,
         subject=subject,
     )
+
+
+def _contract(given: Any) -> Contract:
+    """A contract, from its file where that is what was given."""
+    if isinstance(given, str | Path | Mapping):
+        from lakeevolve.rules.contract import load_contract
+
+        return load_contract(given)
+    if not isinstance(given, Contract):
+        raise ConfigError(f"not a contract: a {type(given).__name__}", hint="give a contract, or its file")
+    return given
 
 
 def _mode(mode: str) -> str:

@@ -57,6 +57,21 @@ def test_a_consumer_that_can_read_no_row_is_told_once(table: Any, make: Any) -> 
     assert "billing cannot read the table" in result.mismatches[0].reason
 
 
+def test_contracts_of_fields_are_replayed_too(table: Any, make: Any) -> None:
+    note = {"path": "note", "type": "string", "required": True}
+    given = [
+        {"contract": "strict", "fields": [note]},
+        {"contract": "loose", "fields": [{"path": "note"}]},
+        {"contract": "lost", "fields": [{"path": "gone"}]},
+    ]
+    result = verify(table, contracts=given)
+    assert {(m.file, m.row, m.path, m.reader) for m in result.mismatches} == {
+        ("two", 1, "note", "strict"),
+        (None, None, "gone", "lost"),
+    }
+    assert [c["verdict"] for c in result.evidence.consumers] == ["cannot-read", "reads", "cannot-read"]
+
+
 def test_rows_are_proved_in_the_forward_direction(table: Any, make: Any) -> None:
     target = make.schema(ID, NOTE, {"name": "c", "type": "int", "default": 1})
     strict = make.version(1, make.schema(ID, {"name": "note", "type": "string"}))

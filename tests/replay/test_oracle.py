@@ -109,3 +109,14 @@ def test_what_cannot_be_asked_is_said_without_a_value() -> None:
     with pytest.raises(Unasked) as caught:
         Chain([schema, schema]).read({"n": "secret"})
     assert "secret" not in str(caught.value)
+
+
+def test_a_union_whose_order_misleads_fastavro_is_not_asked_about() -> None:
+    def schema(*branches: str) -> Any:
+        return le.load({"type": "record", "name": "R", "fields": [{"name": "u", "type": list(branches)}]})
+
+    with pytest.raises(Unasked, match="wider branch"):
+        Chain([schema("int", "string"), schema("string", "double", "int")])
+    assert Chain([schema("int", "string"), schema("string", "int", "double")]).read(
+        {"u": {"int": 1, "string": None}}
+    ) == {"u": 1}
