@@ -126,6 +126,15 @@ COLUMNS_CLASH = Rule(
     "a table with the columns id and ID",
     "rename one of them",
 )
+MANY_SCHEMAS = Rule(
+    "TABLE-MANY-SCHEMAS",
+    "warning",
+    "The table keeps very many old schemas",
+    "Every schema that a table ever had stays in its metadata, which each commit writes and each reader reads. Columns "
+    "that are added one at a time leave a schema each.",
+    "3,000 columns, and 300 columns added one by one",
+    "make the changes of a plan together, and have old schemas removed from the metadata when snapshots are expired",
+)
 NAME_MAPPING = Rule(
     "TABLE-NAME-MAPPING",
     "warning",
@@ -191,6 +200,7 @@ REVERT_LOSES = Rule(
 
 RULES = (
     COLUMNS_CLASH,
+    MANY_SCHEMAS,
     NAME_MAPPING,
     PARTITION_SOURCE_GONE,
     ROOT_NOT_RECORD,

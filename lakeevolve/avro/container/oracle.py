@@ -20,8 +20,10 @@ from uuid import UUID
 
 import fastavro
 
+from lakeevolve.avro.parse import walk
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import (
+    PROMOTIONS,
     Array,
     AvroType,
     Enum,
@@ -31,6 +33,7 @@ from lakeevolve.model.types import (
     Record,
     Union,
     branch_names,
+    kind,
     without_null,
 )
 
@@ -38,6 +41,12 @@ from lakeevolve.model.types import (
 _NOTHING: Final = object()
 
 _EPOCH: Final = datetime(1970, 1, 1)
+
+
+def _promotes_first(type_: AvroType) -> bool:
+    """Whether a union has a branch that one behind it could be read as."""
+    kinds = [kind(branch) for branch in type_.branches] if isinstance(type_, Union) else []
+    return any(kinds[at] in PROMOTIONS.get(other, ()) for at in range(len(kinds)) for other in kinds[at + 1 :])
 
 
 class Unasked(Exception):  # an answer on its way, never an error that a user sees
@@ -55,6 +64,9 @@ class Chain:
     """
 
     def __init__(self, schemas: Sequence[Schema]) -> None:
+        if any(_promotes_first(type_) for schema in schemas[1:] for type_ in walk(schema.root)):
+            # fastavro takes the first branch that a value can be promoted to, though a later one is its own type.
+            raise Unasked("a union with a wider branch before a narrower one")
         self._schemas = tuple(schemas)
         self._parsed = [_parsed(json.dumps(schema.to_json(), sort_keys=True)) for schema in self._schemas]
 

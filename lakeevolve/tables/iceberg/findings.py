@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from typing import Final
 
 from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table.metadata import TableMetadata
@@ -11,9 +12,12 @@ from pyiceberg.types import NestedField, StructType
 from lakeevolve.model import path as paths
 from lakeevolve.rules.default import IN_METADATA
 from lakeevolve.rules.findings import Finding
-from lakeevolve.rules.table import COLUMNS_CLASH, NAME_MAPPING, PARTITION_SOURCE_GONE
+from lakeevolve.rules.table import COLUMNS_CLASH, MANY_SCHEMAS, NAME_MAPPING, PARTITION_SOURCE_GONE
 from lakeevolve.tables.iceberg.mapping import unmapped
 from lakeevolve.tables.iceberg.types import inner_fields
+
+#: Columns of all schemas together: about 15 MB of metadata.
+MANY_COLUMNS: Final = 100_000
 
 _UNNAMED = {"element": paths.ITEMS, "value": paths.VALUES, "key": paths.VALUES}
 
@@ -22,6 +26,10 @@ def table_findings(metadata: TableMetadata, specs: Collection[int], uri: str) ->
     """The findings of a table's metadata. *specs* are the partition specs that live files use."""
     schema = metadata.schema()
     found = [*_mapping(metadata, uri), *_clashes(schema, uri), *_sources(metadata, specs, uri)]
+    columns = sum(len(each.field_ids) for each in metadata.schemas)
+    if columns > MANY_COLUMNS:
+        message = f"the metadata holds {len(metadata.schemas):,} schemas with {columns:,} columns in all"
+        found.append(MANY_SCHEMAS.finding(paths.ROOT, None, None, message, subject=uri))
     if metadata.format_version < 3:
         found += _defaults(schema, metadata.format_version, uri)
     return tuple(found)

@@ -175,7 +175,7 @@ def identified(schema: pa.Schema, mapping: NameMapping | None, where: str) -> li
     if has_ids(fields) or not fields:
         return fields
     if mapping is None:
-        raise UnsupportedTable(
+        raise TableError(
             "a data file has no field ids, and the table no name mapping that says which column is which",
             where=where,
             hint="set the table property schema.name-mapping.default, or rewrite the file",

@@ -14,6 +14,7 @@ from pyiceberg.types import LongType, StringType
 from lakeevolve.avro.arrow import arrow_schema
 from lakeevolve.avro.parse import parse
 from lakeevolve.errors import TableError, UnsupportedTable
+from lakeevolve.replay.verify import verify
 from lakeevolve.tables import batches
 from lakeevolve.tables.iceberg import open_table
 
@@ -204,8 +205,11 @@ def test_a_file_that_no_mapping_explains_is_refused(workshop: Any, tmp_path: Pat
         transaction.remove_properties("schema.name-mapping.default")
     table.refresh()
     (file,) = table.files()
-    with pytest.raises(UnsupportedTable, match="no field ids"):
+    with pytest.raises(TableError, match="no field ids"):
         rows(table.raw(file))
+    (mismatch,) = verify(table).mismatches
+    assert mismatch.file == file.path
+    assert "no field ids, and the table no name mapping" in str(mismatch)
 
 
 def test_instants_without_a_zone_in_added_files_are_instants(workshop: Any, tmp_path: Path) -> None:
