@@ -70,6 +70,8 @@ class TableOptions:
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = _STRICT
 
+    mode: Mode | None = None
+    """The compatibility mode that a new version has to keep for these tables, in place of the subject's."""
     old_rows: OldRows | Mapping[str, OldRows] | None = None
     """What rows older than an added field read in it: default (a backfill) or null; or per path, * for the rest."""
     routes: Mapping[str, Literal["metadata", "backfill", "rewrite", "external"]] = field(default_factory=dict)
@@ -89,6 +91,7 @@ class TableOptions:
         if isinstance(self.old_rows, Mapping) and isinstance(other.old_rows, Mapping):
             old_rows = {**other.old_rows, **self.old_rows}
         return TableOptions(
+            mode=other.mode if self.mode is None else self.mode,
             old_rows=old_rows,
             routes={**other.routes, **self.routes},
             limits=Limits(

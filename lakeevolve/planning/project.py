@@ -122,14 +122,14 @@ def check_project(
     """
     policy = policy_of(project)
 
-    def judge(name: str, subject: Subject, target: Schema, before: Callable[[], list[Schema]]) -> Report:
+    def judge(name: str, subject: Subject, mode: str, target: Schema, before: Callable[[], list[Schema]]) -> Report:
         versions = before()
         if versions:
             check_renames(subject.renames, target, versions)
         report = check(
             target,
             versions,
-            subject.mode,
+            mode,
             policy=policy,
             subject=name,
             renames=subject.renames,
@@ -143,11 +143,12 @@ def check_project(
                 yield failed
             elif against is not None or not subject.tables:
                 before = partial(_at, project, subject, against)
-                yield attempt(name, None, partial(judge, name, subject, target, before), target)
+                yield attempt(name, None, partial(judge, name, subject, subject.mode, target, before), target)
             else:
                 for uri in subject.tables:
                     before = partial(_had, project.located(uri), as_aliases(target, subject.renames), open_)
-                    yield attempt(name, uri, partial(judge, name, subject, target, before), target)
+                    mode = project.options(uri).mode or subject.mode
+                    yield attempt(name, uri, partial(judge, name, subject, mode, target, before), target)
 
     found = tuple(parts())
     # Findings about routes are a plan's to make, so where there are tables only a plan knows what waives nothing.
@@ -227,7 +228,7 @@ def _plan(
     made = make_plan(
         open_(project.located(uri)),
         target,
-        subject.mode,
+        options.mode or subject.mode,
         _old_rows(options, target),
         policy=policy,
         routes=options.routes,

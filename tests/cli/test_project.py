@@ -226,6 +226,12 @@ def test_a_limit_that_a_plan_is_over_refuses_it(shop: Here) -> None:
     assert "1 version" in shop.run("history", shop.json("check", "-s", "orders")["parts"][0]["table"])
 
 
+def test_a_table_may_have_a_mode_of_its_own(shop: Here) -> None:
+    shop.add("tables: {'*orders': {mode: FULL}}\n")
+    assert [part["result"]["mode"] for part in shop.json("check", code=1)["parts"]] == ["FULL", "BACKWARD"]
+    assert shop.json("plan", "-s", "orders", code=1)["parts"][0]["result"]["mode"] == "FULL"
+
+
 def test_options_of_tables_reach_their_plans(shop: Here) -> None:
     shop.add("tables:\n  '*orders': {old_rows: {currency: null, other: default}, pin: data}\n  '*': {routes: {}}\n")
     made = shop.json("plan", code=1)
