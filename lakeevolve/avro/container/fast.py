@@ -103,7 +103,7 @@ class Decoder:
             raise Undecodable("the blocks are too large for one batch")
         if not all(map(can_hold, blocks)):
             raise Undecodable("a block holds fewer bytes than rows")
-        parts = []
+        parts: list[bytes] = []
         size = 0
         between, end = b"", b"\x00" + self.mark
         for block in blocks:
