@@ -221,6 +221,10 @@ _UNREACHABLE: Final = (
     ConnectionError,
     TimeoutError,
 )
+#: Libraries that speak with catalogs and stores, and whose errors pyiceberg lets through.
+_CLIENTS: Final = frozenset(
+    {"aiohttp", "azure", "boto3", "botocore", "google", "hive_metastore", "requests", "thrift", "urllib3"}
+)
 _DAMAGED: Final = re.compile(r"deserialize|thrift|flatbuffer|end of stream|corrupt|compress|parquet", re.IGNORECASE)
 #: What pyiceberg says of metadata whose parts do not fit together: names and ids alone.
 _POINTS_NOWHERE: Final = re.compile(r"[a-z-]+ -?\d+ can't be found(?: in the schemas)?\Z")
@@ -312,6 +316,12 @@ def translated(where: str, *, data: bool = False) -> Iterator[None]:
             hint="the metadata or a data file uses what it does not know, or contradicts the schema",
         ) from without_secrets(error)
     except Exception as error:
+        if type(error).__module__.partition(".")[0] in _CLIENTS:
+            raise CatalogUnavailable(
+                f"the catalog or the store did not answer ({type(error).__name__})",
+                where=where,
+                hint="check the connection, the credentials and what they permit",
+            ) from without_secrets(error)
         raise TableError(
             f"pyiceberg failed ({type(error).__module__}.{type(error).__name__})",
             where=where,

@@ -148,9 +148,9 @@ def test_rows_that_do_not_fit_are_not_appended(workshop: Any) -> None:
 
     from lakeevolve.tables.iceberg import append
 
-    with pytest.raises(TableError, match="columns"):
+    with pytest.raises(TableError, match="no such column: x"):
         append(table, pa.table({"id": pa.array([1], pa.int32()), "x": [1]}))
-    with pytest.raises(TableError, match="columns"):
+    with pytest.raises(TableError, match="lack the required id"):
         append(table, pa.table({"x": [1]}))
     with pytest.raises(TableError, match="no representation"):
         append(table, pa.table({"id": ["x"]}))
@@ -169,6 +169,14 @@ def test_every_exception_of_pyiceberg_becomes_one_of_ours() -> None:
             raise each("password=hunter2")
         assert "hunter2" not in " ".join(caught.value.lines())
         assert caught.value.hint
+
+
+def test_what_the_client_of_a_cloud_raises_is_a_catalog_that_does_not_answer() -> None:
+    for module in ("botocore.exceptions", "google.api_core.exceptions", "thrift.transport.TTransport"):
+        kind = type("EndpointConnectionError", (Exception,), {"__module__": module})
+        with pytest.raises(CatalogUnavailable, match="did not answer") as caught, translated("iceberg:x/y.z"):
+            raise kind("Could not connect to https://user:hunter2@host")
+        assert "hunter2" not in " ".join(caught.value.lines())
 
 
 def test_a_table_describes_itself_as_json(workshop: Any) -> None:
