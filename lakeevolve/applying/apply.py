@@ -21,6 +21,7 @@ from lakeevolve.config.approvals import Approval
 from lakeevolve.config.state import TableState, state_of
 from lakeevolve.errors import (
     CommitConflict,
+    ConfigError,
     LakeEvolveError,
     PartlyApplied,
     PermitMissing,
@@ -112,7 +113,9 @@ def apply(
     landed = live.progress_of(wanted.digest)
     if landed == "done":
         _refuse_gone_back(wanted, live)
-        return Application(wanted.digest, "already-applied", wanted.target_version, state=live.state)
+        # A killed apply may have landed its plan and not have put its notes away.
+        left = Leftovers() if dry_run else clean(store, live)
+        return Application(wanted.digest, "already-applied", wanted.target_version, leftovers=left, state=live.state)
     if landed == "none":
         _refuse_stale(wanted, live)
     elif not resume:
@@ -421,6 +424,21 @@ class _Run:
     def _abandon(self, staged: Staged) -> None:
         self.journal.forget(staged.abandon())
 
+    def _keep(self, name: str, proof: ReplayResult | None, replay: ReplayResult) -> str | Path:
+        """Write what proves the plan, and the plan itself; return where the evidence lies."""
+        try:
+            evidence = self.store.write("evidence", name, replay.evidence.to_json())
+            if proof is not None:
+                self.store.write("evidence", name + SUFFIX, proof.evidence.to_json())
+            self.store.write("plans", self.plan.digest, self.plan.to_json(), once=True)
+        except ConfigError as error:
+            raise ConfigError(
+                f"the plan is applied, and its evidence was not written: {error.what}",
+                where=error.where,
+                hint="the table is as planned; when the state can be written: lakeevolve verify, and history --rebuild",
+            ) from error
+        return evidence
+
     def _finish(self, proof: ReplayResult | None, rewritten: int) -> Application:
         self.table.refresh()
         replay = verify(
@@ -430,13 +448,7 @@ class _Run:
             progress=lambda done, of: self.progress("verify", done, of),
         )
         version = self.table.history()[-1].number
-        name = f"{version}-{self.plan.digest}"
-        evidence = None
-        if replay.evidence is not None:
-            evidence = self.store.write("evidence", name, replay.evidence.to_json())
-        if proof is not None:
-            self.store.write("evidence", name + SUFFIX, proof.evidence.to_json())
-        self.store.write("plans", self.plan.digest, self.plan.to_json(), once=True)
+        evidence = self._keep(f"{version}-{self.plan.digest}", proof, replay)
         ledger.record(self.store, self.plan, self.table, replay=replay, approval=self.approval)
         if proof is not None:
             self.journal.forget()

@@ -112,7 +112,7 @@ def _records(store: TableState) -> Iterator[tuple[str, dict[str, Any]]]:
             record = json.loads(content)
         except ValueError:
             continue
-        if isinstance(record, dict) and isinstance(record.get("plan"), str) and "pid" in record:
+        if isinstance(record, dict) and isinstance(record.get("plan"), str) and isinstance(record.get("pid"), int):
             yield name, record
 
 

@@ -227,3 +227,58 @@ def test_a_hundred_kills_at_random_moments(lake: Any, rows: Rows, kill: Killer) 
         killed += at_random(inner, rows, kill, 20, seed)
         shutil.rmtree(lake.folder / str(seed))
     assert killed >= 100
+
+
+def test_a_state_that_fails_after_the_commit_says_that_the_plan_is_applied(
+    lake: Any, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lakeevolve.config.state import TableState
+
+    story = Story(lake, rows, "rewrite", "t")
+    written = TableState.write
+
+    def full(self: TableState, kind: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+        if kind == "evidence":
+            raise le.errors.ConfigError("the state cannot be written: no space left on device")
+        return written(self, kind, name, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TableState, "write", full)
+        with pytest.raises(le.errors.ConfigError, match="the plan is applied"):
+            le.apply(story.plan, allow=ALL)
+    assert story.check()
+    story.finish(lose_state=False)
+    assert story.strays() == set()
+
+
+def test_a_state_that_fails_while_files_are_written_leaves_the_table_and_no_file(
+    lake: Any, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lakeevolve.applying.journal import Journal
+
+    story = Story(lake, rows, "rewrite", "t")
+    noted, count = Journal.writing, [0]
+
+    def broken(self: Journal, path: str) -> None:
+        count[0] += 1
+        if count[0] == 2:
+            raise le.errors.ConfigError("the state cannot be written: no space left on device")
+        noted(self, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "writing", broken)
+        with pytest.raises(le.errors.ConfigError):
+            le.apply(story.plan, allow=ALL)
+    assert not story.check()
+    assert story.strays() == set()
+    story.finish(lose_state=False)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"plan": 7}', '{"plan": "x", "path": "y", "pid": "z"}'])
+def test_what_else_lies_in_the_journal_is_left_alone(lake: Any, rows: Rows, content: str) -> None:
+    story = Story(lake, rows, "several", "t")
+    folder = story.state / le.open_table(story.uri).state.id / "journal"
+    folder.mkdir(parents=True)
+    (folder / "another.json").write_text(content)
+    assert le.apply(story.plan, allow=ALL).ok
+    assert (folder / "another.json").read_text() == content
