@@ -133,6 +133,14 @@ def _marker(reason: str) -> Capability:
     return Capability("metadata", "table properties", reason)
 
 
+#: Columns that readers add to a table, under these names (Iceberg spec, "Reserved Field IDs").
+RESERVED: Final = frozenset(
+    {
+        *("_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number"),
+        *("_change_type", "_change_ordinal", "_commit_snapshot_id"),
+    }
+)
+
 _MARKER_ONLY: Final = "no column changes; the new schema is recorded in the table's properties"
 
 
@@ -218,7 +226,8 @@ class _Rules:
         )
 
     def _drop(self, change: DropField) -> Capability:
-        reason = self._in_use(self._column(change.path, old_leaf=True), "dropped")
+        column = self._column(change.path, old_leaf=True)
+        reason = self._in_use(column, "dropped")
         parent = find_type(self.target.root, paths.parent(change.path))
         record = without_null(parent) if parent is not None else None
         if reason is None and isinstance(record, Record) and not record.fields:
@@ -231,7 +240,16 @@ class _Rules:
             "the column leaves the schema; its values stay in the files, out of reach of every later schema",
             permit="drop",
             irreversible=True,
-            readers=("queries that name the column fail",),
+            readers=("queries that name the column fail", *self._noticed(column)),
+        )
+
+    def _noticed(self, column: NestedField | None) -> tuple[str, ...]:
+        old = sorted(
+            name for number, name in self.facts.past.items() if column is not None and number in subtree(column)
+        )
+        return tuple(
+            f"pyiceberg cannot list the table's files (inspect) while the metadata keeps the partition field {name}"
+            for name in old
         )
 
     def _rename(self, change: RenameField) -> Capability:
@@ -249,6 +267,8 @@ class _Rules:
         """Why a column cannot get the name at the end of *path* (in the target), or None."""
         name, parent = paths.leaf(path), paths.parent(path)
         top = parent == paths.ROOT
+        if top and name in RESERVED:
+            return f"{name} is a metadata column of every Iceberg table for its readers; give the field another name"
         if top:
             owned = {each.name for each in self.base.fields}
             foreign = [column.name for column in self.facts.schema.columns if column.name not in owned]

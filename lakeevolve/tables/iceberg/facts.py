@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table.metadata import TableMetadata
@@ -31,6 +31,8 @@ class Facts:
     formats: frozenset[str] = frozenset()
     branches: tuple[str, ...] = ()
     name: str = "the_table"
+    #: As ``partitioned``, of specs that are kept in the metadata and that no live file uses.
+    past: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def identifiers(self) -> frozenset[int]:
@@ -42,6 +44,7 @@ def facts_of(
 ) -> Facts:
     """The facts of a table. *specs* are those that live files use."""
     partitioned: dict[int, str] = {}
+    past: dict[int, str] = {}
     names: dict[str, int | None] = {}
     for spec in metadata.partition_specs:
         for each in spec.fields:
@@ -49,6 +52,8 @@ def facts_of(
             in_use = spec.spec_id == metadata.default_spec_id or spec.spec_id in specs
             if in_use and not isinstance(each.transform, VoidTransform):
                 partitioned[each.source_id] = each.name
+            elif not isinstance(each.transform, VoidTransform):
+                past[each.source_id] = each.name
     return Facts(
         metadata.format_version,
         metadata.schema(),
@@ -66,4 +71,5 @@ def facts_of(
             )
         ),
         name,
+        past,
     )
