@@ -20,9 +20,9 @@ def write(text: str, *, coloured: bool = True) -> None:
     class Words(RegexHighlighter):
         base_style = "le."
         highlights: ClassVar[list[str]] = [
-            r"(?P<bad>\b(error|refuse|differs|no)\b)",
+            r"(?P<bad>\b(error|refuse|refused|differs|not compatible)\b)",
             r"(?P<warn>\b(warning|rewrite|backfill|irreversible)\b)",
-            r"(?P<good>\b(info|metadata|equal|yes|ok)\b)",
+            r"(?P<good>\b(info|metadata|equal|(?<!not )compatible)\b)",
         ]
 
     theme = Theme({"le.bad": "bold red", "le.warn": "yellow", "le.good": "green"})

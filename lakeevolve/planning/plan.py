@@ -24,6 +24,8 @@ from lakeevolve.model.digest import json_digest
 from lakeevolve.model.renames import as_aliases
 from lakeevolve.model.schema import Schema
 from lakeevolve.planning.schema import PLAN
+from lakeevolve.redaction import without_secrets
+from lakeevolve.rules.contract import Contract, load_contracts
 from lakeevolve.rules.findings import Finding, finding_from_json
 from lakeevolve.rules.policy import Policy, Waiver
 from lakeevolve.tables.base import Fill, Permit, Precondition, Route, Write
@@ -100,6 +102,7 @@ class Inputs:
     limits: Mapping[str, int] = field(default_factory=dict)
     subject: str = ""
     pin: Literal["schema", "data"] = "schema"
+    contracts: tuple[Contract, ...] = ()
     policy: Policy = field(default_factory=Policy)
     #: Of a plan that undoes another: the other's digest, and the paths whose numbers become narrower again.
     reverts: str | None = None
@@ -115,6 +118,7 @@ class Inputs:
             "narrow": list(self.narrow),
             "subject": self.subject,
             "pin": self.pin,
+            "contracts": [contract.to_json() for contract in self.contracts],
             "severity": dict(self.policy.severity),
             "waivers": [
                 {
@@ -145,6 +149,7 @@ def _inputs(record: Mapping[str, Any], fail_on: Any) -> Inputs:
         limits=dict(record["limits"]),
         subject=record["subject"],
         pin=record["pin"],
+        contracts=load_contracts(record["contracts"]),
         policy=Policy(severity=dict(record["severity"]), fail_on=fail_on, waivers=waivers),
         reverts=record["reverts"],
         narrow=tuple(record["narrow"]),
@@ -275,7 +280,7 @@ class Plan:
         except OSError as error:
             raise PlanFormatError(
                 f"the plan could not be written: {error.strerror}", where=str(target), hint="choose a writable path"
-            ) from error
+            ) from without_secrets(error)
         return target
 
     def intent(self) -> dict[str, Any]:
@@ -297,7 +302,7 @@ class Plan:
             "findings": [finding.to_json() for finding in self.findings],
             "fail_on": self.fail_on,
             "inputs": self.inputs.to_json(),
-            "consumers": [],
+            "consumers": [contract.name for contract in self.inputs.contracts],
             "rollout": list(self.rollout),
         }
 
@@ -347,7 +352,9 @@ def load_plan(path: str | Path) -> Plan:
     try:
         record = json.loads(source.read_text())
     except OSError as error:
-        raise PlanFormatError(f"the plan cannot be read: {error.strerror}", where=str(source)) from error
+        raise PlanFormatError(f"the plan cannot be read: {error.strerror}", where=str(source)) from without_secrets(
+            error
+        )
     except ValueError as error:
         raise PlanFormatError(
             "the file is not JSON, so it is not a plan", where=str(source), hint="make a plan with: lakeevolve plan"

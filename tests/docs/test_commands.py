@@ -127,7 +127,7 @@ def test_the_workflows_are_valid_and_what_they_run_runs(
     yaml = pytest.importorskip("yaml")
     summary = workplace / "summary.md"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
-    github, gitlab = (yaml.safe_load(block) for block in blocks(ROOT / "docs" / "ci.md", "yaml"))
+    github, gitlab, _ = (yaml.safe_load(block) for block in blocks(ROOT / "docs" / "ci.md", "yaml"))
     steps = [step["run"] for step in github["jobs"]["schemas"]["steps"] if "run" in step]
     for line in [*steps, *gitlab["schemas"]["script"]]:
         if line.startswith("lakeevolve "):
@@ -136,6 +136,24 @@ def test_the_workflows_are_valid_and_what_they_run_runs(
     assert "## Compatibility of schemas/orders.avsc" in summary.read_text()
     for file in ("orders.sarif", *gitlab["schemas"]["artifacts"]["reports"].values()):
         assert (workplace / file).is_file()
+
+
+def test_the_hook_for_pre_commit_judges_the_project_against_the_last_commit(
+    workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    yaml = pytest.importorskip("yaml")
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+    assert re.search(hook["files"], "schemas/orders.avsc")
+    assert re.search(hook["files"], "lakeevolve.yaml")
+    assert not re.search(hook["files"], "notes.md")
+    Path("lakeevolve.yaml").write_text("version: 1\nsubjects: {orders: {source: schemas/orders.avsc}}\n")
+    assert main(words(hook["entry"])) == 0
+    # int became long, which is fine; a text is not.
+    schema = json.loads(Path("schemas/orders.avsc").read_text())
+    schema["fields"][0]["type"] = "string"
+    Path("schemas/orders.avsc").write_text(json.dumps(schema))
+    assert main(words(hook["entry"])) == 1
+    assert "TYPE-" in capsys.readouterr().out
 
 
 def test_the_table_of_formats_names_them_all() -> None:
