@@ -12,10 +12,10 @@ from lakeevolve.applying.application import Application
 from lakeevolve.applying.apply import apply
 from lakeevolve.applying.proofs import proofs_of
 from lakeevolve.config.approvals import Approval, require
-from lakeevolve.config.project import Project
+from lakeevolve.config.project import Project, Subject
 from lakeevolve.errors import Interrupted, LakeEvolveError
 from lakeevolve.planning.plan import Plan
-from lakeevolve.planning.project import OpenTable, Part, Parts, attempt, each_table
+from lakeevolve.planning.project import OpenTable, Part, Parts, attempt, contracts_of, each_table
 from lakeevolve.replay.result import ReplayResult
 from lakeevolve.replay.verify import verify
 from lakeevolve.tables import open_table
@@ -58,7 +58,7 @@ def verify_project(
         A :class:`~lakeevolve.replay.result.ReplayResult` for each table.
     """
 
-    def replay(uri: str) -> ReplayResult:
+    def replay(subject: Subject, uri: str) -> ReplayResult:
         live = open_(uri)
         told = watch(uri)
         return verify(
@@ -67,6 +67,7 @@ def verify_project(
             columns=columns,
             sample=sample,
             readers=tuple(readers),
+            contracts=contracts_of(project, subject),
             progress=lambda done, of: told("verify", done, of),
             evidence=proofs_of(live) if full else (),
         )

@@ -317,9 +317,6 @@ def _checked(entry: ProjectEntry, document: Document) -> Iterator[Fault]:
             owners.setdefault(uri, name)
         if not subject.source.strip():
             yield document.line(("subjects", name, "source")), f"subjects.{name}.source is empty", "name the schema"
-        if subject.contracts:
-            line = document.line(("subjects", name, "contracts"))
-            yield line, "contracts are not supported by this version", "leave them out"
         yield from _renames(subject, name, document)
     for pattern, options in entry.tables.items():
         yield from _options(options, ("tables", pattern), document)

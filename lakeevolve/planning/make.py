@@ -33,6 +33,7 @@ from lakeevolve.model.types import Record
 from lakeevolve.planning.adopt import adopting
 from lakeevolve.planning.plan import Estimate, Inputs, Plan, Step, fills_of, renames_of
 from lakeevolve.rules import table as table_rules
+from lakeevolve.rules.contract import Contract, load_contracts
 from lakeevolve.rules.field import left_null
 from lakeevolve.rules.findings import Finding, by_weight
 from lakeevolve.rules.modes import check
@@ -94,6 +95,8 @@ def plan(
     old_rows:
         What rows older than an added field read in it: ``default`` (its default, by a backfill where it is not null)
         or ``null`` (the table's column becomes optional); per path with a mapping, whose ``*`` stands for the rest.
+    contracts:
+        What consumers declared that they read: files, or what :func:`lakeevolve.rules.contract.load_contract` gave.
     policy:
         Severities and waivers, see :class:`lakeevolve.Policy`.
     routes:
@@ -126,8 +129,6 @@ def plan(
     --------
     >>> plan("delta:lake/orders", "orders.avsc").save("plan.json")  # doctest: +SKIP
     """
-    if contracts:
-        raise PlanError("contracts are not supported yet", hint="leave out `contracts`")
     _check_old_rows(old_rows)
     live = open_table(table) if isinstance(table, str) else table
     live.refresh()
@@ -143,6 +144,7 @@ def plan(
         limits=_limits(limits),
         subject=subject,
         pin=pin,
+        contracts=load_contracts(contracts),
         policy=policy or Policy(),
     )
     return with_rows(make(live, wanted, mode, old_rows, inputs), live)
@@ -169,6 +171,7 @@ def make(
         wanted,
         [version.schema for version in versions],
         mode,
+        contracts=_applying(inputs),
         subject=inputs.subject or called,
         renames=inputs.renames,
         not_renames=inputs.not_renames,
@@ -184,7 +187,11 @@ def make(
         found += left_optional(live.derived(), base, called)
         found += names_that_move(_by_alias(delta.changes), wanted, called)
     found = [each for each in found if not table_rules.clashed_before(each, base, wanted, delta.renames)]
-    found += [*drift(versions, called), *live.findings(), *left_null(delta.changes, fills, called)]
+    found += [
+        *drift(versions, called),
+        *(replace(each, subject=called) for each in live.findings()),
+        *left_null(delta.changes, fills, called),
+    ]
     if inputs.reverts is not None:
         found += reverting(delta.changes, fills, called)
     state, total = live.state, _total(live, routed, files)
@@ -207,6 +214,11 @@ def make(
         position=state.position,
         writers=live.writes(),
     )
+
+
+def _applying(inputs: Inputs) -> list[Contract]:
+    # Without a subject, whoever names a contract means it to apply.
+    return [each if inputs.subject else replace(each, subject="") for each in inputs.contracts]
 
 
 def _weighed(found: Iterable[Finding], policy: Policy) -> tuple[Finding, ...]:

@@ -21,6 +21,7 @@ from lakeevolve.model.schema import Schema
 from lakeevolve.planning.make import plan as make_plan
 from lakeevolve.planning.plan import Plan
 from lakeevolve.redaction import public_uri, without_secrets
+from lakeevolve.rules.contract import Contract, load_contracts
 from lakeevolve.rules.findings import Finding
 from lakeevolve.rules.modes import Report, check
 from lakeevolve.rules.policy import OPTIONS_UNUSED, UNUSED, Policy, Waiver, unused_waivers
@@ -71,6 +72,11 @@ def policy_of(project: Project) -> Policy:
     return Policy(severity=entry.severity, fail_on=entry.fail_on, waivers=waivers)
 
 
+def contracts_of(project: Project, subject: Subject) -> tuple[Contract, ...]:
+    """What the subject's consumers declared, from their files."""
+    return load_contracts(project.located(file) for file in subject.contracts)
+
+
 def attempt(subject: str, table: str | None, run: Callable[[], Any], target: Schema | None = None) -> Part:
     """One part: what *run* returns, or what went wrong."""
     try:
@@ -84,10 +90,10 @@ def attempt(subject: str, table: str | None, run: Callable[[], Any], target: Sch
         return Part(subject, table, None, failed, target)
 
 
-def each_table(project: Project, chosen: Sequence[str], run: Callable[[str], Any]) -> tuple[Part, ...]:
-    """A part for each table of the chosen subjects; *run* takes the table's URI."""
+def each_table(project: Project, chosen: Sequence[str], run: Callable[[Subject, str], Any]) -> tuple[Part, ...]:
+    """A part for each table of the chosen subjects; *run* takes the subject and the table's URI."""
     return tuple(
-        attempt(name, uri, partial(run, project.located(uri)))
+        attempt(name, uri, partial(run, subject, project.located(uri)))
         for name, subject in project.subjects(chosen).items()
         for uri in subject.tables
     )
@@ -130,6 +136,7 @@ def check_project(
             target,
             versions,
             mode,
+            contracts_of(project, subject),
             policy=policy,
             subject=name,
             renames=subject.renames,
@@ -230,7 +237,8 @@ def _plan(
         target,
         options.mode or subject.mode,
         _old_rows(options, target),
-        policy=policy,
+        contracts_of(project, subject),
+        policy,
         routes=options.routes,
         renames=subject.renames,
         not_renames=subject.not_renames,

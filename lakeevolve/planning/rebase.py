@@ -75,6 +75,7 @@ def rebase(plan: Plan, table: Table | str | None = None) -> Plan:
         limits=plan.inputs.limits,
         pin=plan.inputs.pin,
         subject=plan.inputs.subject,
+        contracts=plan.inputs.contracts,
     )
 
 

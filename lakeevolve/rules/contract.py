@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 from lakeevolve.avro.resolution import resolve
 from lakeevolve.errors import ConfigError, LakeEvolveError
 from lakeevolve.model import path as paths
-from lakeevolve.model.digest import canonical_json
+from lakeevolve.model.digest import canonical_json, type_json
 from lakeevolve.model.find import find_field
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import NULL, AvroType, Field, Json, Record, Union, describe, is_null, without_null
@@ -86,6 +86,15 @@ class StableField:
     required: bool = False
     meaning: Json = None
 
+    def to_json(self) -> dict[str, Any]:
+        found = {
+            "path": self.path,
+            "type": None if self.type is None else type_json(self.type),
+            "required": self.required,
+            "meaning": self.meaning,
+        }
+        return {key: value for key, value in found.items() if value is not None and value is not False}
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -138,6 +147,21 @@ class Contract:
     mode: str | None = None
     result: str = ""
     event_id: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The contract as its file has it, a reader schema written out: ``load_contract`` gives it back."""
+        found: dict[str, Any] = {
+            "contract": self.name,
+            "owner": self.owner,
+            "subject": self.subject,
+            "reader": None if self.reader is None else self.reader.to_json(),
+            "fields": [each.to_json() for each in self.fields],
+            "accepts": list(self.accepts),
+            "mode": self.mode,
+            "result": self.result,
+            "event_id": self.event_id,
+        }
+        return {key: value for key, value in found.items() if value}
 
     def accepts_version(self, number: int) -> bool:
         return not self.accepts or number in self.accepts

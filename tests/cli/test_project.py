@@ -226,6 +226,24 @@ def test_a_limit_that_a_plan_is_over_refuses_it(shop: Here) -> None:
     assert "1 version" in shop.run("history", shop.json("check", "-s", "orders")["parts"][0]["table"])
 
 
+def test_what_consumers_declared_is_held_in_check_plan_and_verify(shop: Here) -> None:
+    folder = shop.folder / "contracts"
+    folder.mkdir()
+    file = folder / "billing.yaml"
+    file.write_text("contract: billing\nowner: ann\nfields: [{path: amount, required: true}]\n")
+    text = (shop.folder / "lakeevolve.yaml").read_text()
+    (shop.folder / "lakeevolve.yaml").write_text(
+        text.replace("source: orders.avsc", "source: orders.avsc, contracts: [contracts/billing.yaml]")
+    )
+    for command in ("check", "plan"):
+        (part,) = shop.json(command, "-s", "orders", code=1)["parts"]
+        told = [found for found in part["result"]["findings"] if found["rule"] == "CONTRACT-FIELD-GONE"]
+        assert [found["consumers"] for found in told] == [["billing"]]
+    assert shop.json("verify", "-s", "orders")["parts"][0]["result"]["ok"] is True
+    file.write_text("contract: billing\nfilds: []\n")
+    assert "filds" in shop.run("check", "-s", "orders", code=2)
+
+
 def test_a_table_may_have_a_mode_of_its_own(shop: Here) -> None:
     shop.add("tables: {'*orders': {mode: FULL}}\n")
     assert [part["result"]["mode"] for part in shop.json("check", code=1)["parts"]] == ["FULL", "BACKWARD"]

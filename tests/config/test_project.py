@@ -205,9 +205,6 @@ def test_one_fault_is_three_lines_and_several_are_a_line_each(tmp_path: Path) ->
 
 
 def test_what_this_version_does_not_do_is_refused_rather_than_ignored() -> None:
-    assert faults("version: 1\nsubjects: {a: {source: a.avsc, contracts: [c.yaml]}}\n") == [
-        "lakeevolve.yaml:2: contracts are not supported by this version; leave them out"
-    ]
     assert len(faults("version: 1\ntables: {a: {mapping: {root: $.after}, foreign: [at]}}\n")) == 2
 
 

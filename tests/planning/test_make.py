@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import lakeevolve as le
-from lakeevolve.errors import StalePlan
+from lakeevolve.errors import PlanError, StalePlan
 from lakeevolve.model.change import AddField, RenameField
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import Field, Primitive
@@ -311,3 +314,34 @@ def test_a_field_may_be_denied_to_be_the_new_name_of_several(lake: Any) -> None:
     uri = lake.create("denied", le.load(old))
     made = plan(uri, new, mode="NONE", not_renames=[("a", "b"), ("a", "c")])
     assert not [finding for finding in made.findings if "SUSPECTED" in finding.rule]
+
+
+CONTRACT = {
+    "contract": "billing",
+    "owner": "finance@shop.example",
+    "subject": "orders",
+    "fields": [{"path": "amount", "type": "double", "required": True, "meaning": "EUR"}],
+    "accepts": [1],
+}
+
+
+def test_contracts_are_judged_by_a_plan_whatever_its_subject_and_are_part_of_it(orders: str, tmp_path: Path) -> None:
+    target = {**BASE, "fields": BASE["fields"][:2]}
+    (tmp_path / "billing.json").write_text(json.dumps(CONTRACT))
+    made = plan(orders, target, mode="NONE", contracts=[tmp_path / "billing.json"])
+    told = {finding.rule: finding for finding in made.findings}
+    assert told["CONTRACT-FIELD-GONE"].consumers == ("billing",)
+    assert "CONTRACT-UPDATE-REQUIRED" in told
+    assert not made.applicable
+    again = le.load_plan(made.save(tmp_path / "plan.json"))
+    assert (again, again.digest) == (made, made.digest)
+    assert again.intent()["consumers"] == ["billing"]
+    # Of another subject, the contract says nothing.
+    assert plan(orders, target, mode="NONE", contracts=[CONTRACT], subject="customers").findings != made.findings
+
+
+def test_a_plan_whose_contract_was_taken_out_by_hand_is_refused(orders: str) -> None:
+    made = plan(orders, {**BASE, "fields": BASE["fields"][:2]}, mode="NONE", contracts=[CONTRACT])
+    gone = replace(made, findings=tuple(f for f in made.findings if not f.rule.startswith("CONTRACT-")))
+    with pytest.raises(PlanError):
+        le.apply(gone, allow=("drop", "rewrite"))

@@ -106,3 +106,25 @@ def test_a_contract_is_read_from_yaml_and_json(tmp_path: Path) -> None:
 def test_what_is_no_contract_is_a_clean_error(record: Any, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         load_contract(record)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"contract": "a", "fields": [{"path": "x"}]},
+        {
+            "contract": "a",
+            "owner": "b",
+            "subject": "c",
+            "fields": [{"path": "x", "type": ["null", "long"], "required": True, "meaning": {"unit": "EUR"}}],
+            "accepts": [1, 3],
+            "mode": "FULL",
+            "result": "a-rows.2",
+            "event_id": "id",
+        },
+        {"contract": "a", "reader": {"type": "record", "name": "n.R", "fields": [{"name": "x", "type": "int"}]}},
+    ],
+)
+def test_a_contract_written_out_is_the_contract_again(record: Any) -> None:
+    made = load_contract(record)
+    assert load_contract(json.loads(json.dumps(made.to_json()))) == made
