@@ -461,7 +461,7 @@ class _Run:
             proof,
             replay,
             evidence,
-            undo=undo_of(self.table, self.plan.base_version),
+            undo=undo_of(self.table, self.plan.base_version) if version != self.plan.base_version else None,
             leftovers=self.leftovers,
             state=self.table.state,
         )

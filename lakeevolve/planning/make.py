@@ -301,6 +301,8 @@ def _insist(change: Change, can: Capability, insisted: Mapping[str, str]) -> Cap
     wanted = insisted.get(change.path)
     if wanted is None or can.route in (wanted, "refuse"):
         return can
+    if wanted in can.instead:
+        return can.instead[wanted]
     return Capability(
         "refuse",
         "none",

@@ -61,6 +61,26 @@ def test_two_disjoint_plans_from_one_base_both_land_the_second_after_a_rebase(or
     assert le.verify(orders, full=True).ok
 
 
+def test_two_plans_for_a_table_never_seen_both_land(lake: Any, rows: Rows) -> None:
+    text = order(ID, {"name": "state", "type": "string"}, NOTE)
+    data = pa.Table.from_pylist([{"id": 7, "state": "NEW", "note": None}], schema=le.arrow_schema(text))
+    uri = lake.create("states", le.load(text), data)
+    enum = {
+        "name": "state",
+        "type": {"type": "enum", "name": "State", "symbols": ["NEW", "PAID"]},
+        "doc": "Of the order.",
+    }
+    first = le.plan(uri, order(ID, {"name": "state", "type": "string"}, NOTE, CHANNEL))
+    second = le.plan(uri, order(ID, enum, {**NOTE, "doc": "Free text."}))
+    assert le.apply(first).ok
+    again = rebase(second)
+    assert "channel" not in {change.path for change in again.changes}
+    if again.applicable:
+        assert le.apply(again, allow=("rewrite", "backfill")).ok
+        assert names(le.open_table(uri).schema) == ["id", "state", "note", "channel"]
+        assert le.verify(uri, full=True).ok
+
+
 def test_overlapping_plans_end_in_exit_4_with_the_winner_named(
     orders: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

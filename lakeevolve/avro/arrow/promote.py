@@ -27,6 +27,9 @@ def promote(array: pa.Array, node: Promote, rows: Rows, path: str, failures: Fai
         what = f"a value of type {describe(writer)} cannot be read as {describe(reader)}: {why}"
         failures.where(bad, rows, path, what, _MEND)
 
+    if not node.raw and pa.types.is_decimal(array.type) and pa.types.is_decimal(arrow_type(reader)):
+        # Of one scale, and with as many digits at least.
+        return array.cast(arrow_type(reader))
     if not node.raw and writer.logical is not None and reader.logical is not None:
         # Between units; resolution lets none pass that is coarser, so no digit is lost.
         return raw.rescaled(array, arrow_type(reader), report)
@@ -48,17 +51,15 @@ def _primitive(
 ) -> pa.Array:
     if pa.types.is_string(target):
         return text(array, rows, path, failures)
-    if (pa.types.is_floating(target) and not narrower(writer, reader)) or (
-        pa.types.is_integer(target) and target.bit_width >= array.type.bit_width
-    ):
-        # Avro's promotions to float and double round to the nearest value.
-        return array.cast(target, safe=False)
-    if pa.types.is_binary(target) and pa.types.is_string(array.type):
-        return array.cast(target)
     if narrower(raw.without_logical(writer), raw.without_logical(reader)):
         what = f"a value of type {describe(writer)} is none of {describe(reader)}"
         failures.where(changed_by(array, target), rows, path, what, _MEND)
         return array.cast(target, safe=False)
+    if pa.types.is_floating(target) or (pa.types.is_integer(target) and target.bit_width >= array.type.bit_width):
+        # Avro's promotions to float and double round to the nearest value.
+        return array.cast(target, safe=False)
+    if pa.types.is_binary(target) and pa.types.is_string(array.type):
+        return array.cast(target)
     raise ResolutionError(f"{describe(writer)} cannot be read as {describe(reader)}", where=path or "$")
 
 
