@@ -40,7 +40,7 @@ _SETTINGS: Final[dict[str, Any]] = {
 class _AsGiven:
     """What a parameter of text or a flag does to its value: nothing.
 
-    typer 0.26 and later ask pydantic even for these, which takes longer to load than most commands take to run.
+    typer 0.29 asks pydantic even for these, which takes longer to load than most commands take to run.
     """
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
