@@ -147,6 +147,7 @@ def check(
     found = [*verdict.findings()]
     reported = {(each.rule, each.path) for each in found}
     found += schema.warnings(candidate)
+    found += schema.old_versions(history, covered, candidate)
     found += default.unneeded(candidate, {path for rule, path in reported if rule == default.INVALID.id})
     if history:
         step = Step(diff(history[-1], candidate, pairs), len(history), subject, reported)
@@ -324,6 +325,8 @@ def _meanings(
 
 def _placed(finding: Finding, candidate: Schema, subject: str) -> Finding:
     """The finding with its subject, and with the line of its place or of what encloses it."""
+    if finding.file is not None:  # of another version
+        return replace(finding, subject=subject)
     line = None
     path = finding.path
     while candidate.lines and line is None:

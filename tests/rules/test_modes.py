@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from lakeevolve.avro.parse import parse
 from lakeevolve.avro.resolution import resolve
-from lakeevolve.errors import ConfigError
+from lakeevolve.errors import ConfigError, SchemaError
 from lakeevolve.model.find import find_type
 from lakeevolve.model.schema import Schema
 from lakeevolve.rules.catalogue import RULES
@@ -450,6 +451,34 @@ def test_what_the_parser_warned_of_is_a_finding() -> None:
         {"type": "record", "name": "R", "fields": [{"name": "a", "type": {"type": "int", "logicalType": "uuid"}}]}
     )
     assert only(check(odd, []), "SCHEMA-WARNING").severity == "warning"
+
+
+def test_a_broken_old_version_is_a_warning_that_names_it_and_a_candidate_like_it_is_refused() -> None:
+    text = '{"type": "record", "name": "R", "fields": [{"name": "unit-price", "type": "int", "default": "x"}]}'
+    with pytest.raises(SchemaError, match="is not an Avro name"):
+        parse(text)
+    old = parse(text, source_name="r1.avsc", lenient=True)
+    new = parse({"type": "record", "name": "R", "fields": []}, source_name="r3.avsc")
+    report = check(new, [old, old, new], "BACKWARD_TRANSITIVE")
+    assert report.compatible
+    found = [f for f in report.findings if f.rule == "SCHEMA-OLD-VERSION"]
+    assert [(f.severity, f.from_, f.versions, f.file) for f in found] == [
+        ("warning", "version 1: $.fields[0].default", (1, 2), "r1.avsc"),
+        ("warning", "version 1: $.fields[0].name", (1, 2), "r1.avsc"),
+    ]
+    assert not [f for f in check(new, [old, new]).findings if f.rule == "SCHEMA-OLD-VERSION"], "it is not judged"
+    still = [f for f in check(old, [old]).findings if f.rule.startswith("SCHEMA")]
+    assert {f.rule for f in still} == {"SCHEMA-WARNING"}, "what is still there is said of the candidate"
+
+
+def test_the_fingerprint_of_a_warning_does_not_hang_on_its_wording() -> None:
+    def marks(*warnings: str) -> list[str]:
+        odd = replace(parse({"type": "record", "name": "R", "fields": []}), warnings=warnings)
+        return [f.fingerprint for f in check(odd, []).findings if f.rule == "SCHEMA-WARNING"]
+
+    assert marks("this is odd ($.fields[0])") == marks("that is strange ($.fields[0])")
+    assert len(set(marks("this is odd ($.fields[0])", "this is odd ($.fields[1])", "no place"))) == 3
+    assert len(marks("this is odd ($.fields[0])", "and that ($.fields[0])")) == 1
 
 
 def test_findings_carry_the_subject_the_file_and_the_line() -> None:
