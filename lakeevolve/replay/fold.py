@@ -11,6 +11,7 @@ import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import pyarrow as pa
 
@@ -71,7 +72,9 @@ def step(old: Version, new: Version) -> Resolution:
     ResolutionError
         Where the step has no resolution, apart from what depends on values (those were checked before it was made).
     """
-    found = resolve(old.schema, new.schema, renames=new.renames, fresh=new.fresh, fills=new.fills)
+    # Other tools may do to a column whatever the format allows, which for decimals is more than Avro's rule.
+    logical: Literal["check", "table"] = "table" if new.derived else "check"
+    found = resolve(old.schema, new.schema, logical, renames=new.renames, fresh=new.fresh, fills=new.fills)
     wrong = [i for i in found.incompatibilities if not i.value_level]
     if wrong:
         raise ResolutionError(

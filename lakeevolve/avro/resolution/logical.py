@@ -44,6 +44,24 @@ def fit(writer: Primitive | Fixed, reader: Primitive | Fixed) -> Fit:
     return "mismatch" if promoted and reader.name != "long" else "converted"
 
 
+def gains_digits(writer: Primitive | Fixed, reader: Primitive | Fixed) -> bool:
+    """Whether a decimal gets more digits before the point: no resolution of Avro's, and a promotion of every table
+    format, which changes no value.
+
+    Examples
+    --------
+    >>> small = Primitive("bytes", Logical("decimal", 9, 2))
+    >>> gains_digits(small, Primitive("bytes", Logical("decimal", 12, 2)))
+    True
+    >>> gains_digits(small, Primitive("bytes", Logical("decimal", 12, 4)))
+    False
+    """
+    old, new = writer.logical, reader.logical
+    if old is None or new is None or old.name != "decimal" or new.name != "decimal":
+        return False
+    return (old.scale or 0) == (new.scale or 0) and (old.precision or 0) <= (new.precision or 0)
+
+
 def _finer(old: Logical, new: Logical) -> bool:
     return any(
         old.name in units and new.name in units and units.index(old.name) < units.index(new.name) for units in _FINER

@@ -102,7 +102,7 @@ class Resolution:
 def resolve(
     writer: Schema,
     reader: Schema,
-    logical: Literal["check", "ignore"] = "check",
+    logical: Literal["check", "ignore", "table"] = "check",
     *,
     renames: Mapping[str, str] | None = None,
     fresh: Collection[str] = (),
@@ -116,7 +116,8 @@ def resolve(
         The schema of the data, and the one that it is to be read as.
     logical:
         ``check``: a value keeps its meaning or the pair is incompatible (a decimal keeps precision and scale, an
-        instant its place on the time line). ``ignore``: only the types beneath count, as in Avro Java.
+        instant its place on the time line). ``ignore``: only the types beneath count, as in Avro Java. ``table``: as
+        ``check``, and a decimal may get more digits before the point, as engines let columns do.
     renames:
         Declared renames that no alias tells, path in the reader to path in the writer.
     fresh:
@@ -142,7 +143,7 @@ def resolve(
     >>> [found.kind for found in resolve(parse("double"), parse("int")).incompatibilities]
     ['TYPE_MISMATCH']
     """
-    if logical not in ("check", "ignore"):
+    if logical not in ("check", "ignore", "table"):
         raise ValueError(f"logical is 'check' or 'ignore', not {logical!r}")
     node, faults = Resolver(writer, reader, logical, renames or {}, fresh, fills or {}).run()
     return Resolution(writer, reader, (node,), faults)

@@ -30,7 +30,7 @@ from lakeevolve.avro.nodes import (
 )
 from lakeevolve.avro.parse import walk
 from lakeevolve.avro.resolution import shared
-from lakeevolve.avro.resolution.logical import fit
+from lakeevolve.avro.resolution.logical import fit, gains_digits
 from lakeevolve.errors import ResolutionError
 from lakeevolve.model import path as paths
 from lakeevolve.model.match import has_aliases, match_by_name, match_fields, name_rank, names_match
@@ -84,7 +84,7 @@ class Resolver:
         self,
         writer: Schema,
         reader: Schema,
-        logical: Literal["check", "ignore"],
+        logical: Literal["check", "ignore", "table"],
         renames: Mapping[str, str],
         fresh: Collection[str],
         fills: Mapping[str, str],
@@ -92,6 +92,7 @@ class Resolver:
         self.writer = writer
         self.reader = reader
         self.ignore = logical == "ignore"
+        self.table = logical == "table"
         self.renames = renames
         self.fresh = fresh
         self.fills = fills
@@ -193,7 +194,7 @@ class Resolver:
         how = fit(writer, reader)
         if how == "same":
             return Keep(reader)
-        if how == "mismatch" and not self.ignore:
+        if how == "mismatch" and not self.ignore and not (self.table and gains_digits(writer, reader)):
             message = f"{describe(writer)} cannot be read as {describe(reader)}"
             return self.fail("LOGICAL_TYPE_MISMATCH", location, path, message, faults)
         return Promote(writer, reader, raw=self.ignore)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyiceberg.table import TableProperties
-from pyiceberg.types import IntegerType, LongType, StringType
+from pyiceberg.types import DecimalType, IntegerType, LongType, StringType
 
 import lakeevolve as le
 
@@ -152,3 +153,24 @@ def test_findings_are_the_same_on_every_format_version_that_is_written(version: 
         update.add_column("c", StringType(), default_value="US")
     there = record(f("v", "int"), f("c", ["string", "null"], default="US"))
     assert said(table, there) == [("DEFAULT-IN-METADATA", "c"), ("DRIFT-SCHEMA-CHANGED", "c")]
+
+
+def test_a_decimal_that_another_tool_gave_more_digits_reads_on(workshop: Any, read: Any) -> None:
+    def schema(precision: int, *more: Any) -> Any:
+        decimal = {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": 2}
+        inner = {"type": "record", "name": "I", "fields": [f("x", decimal)]}
+        return record(f("d", decimal), f("l", {"type": "array", "items": inner}), *more)
+
+    row = {"id": 1, "d": Decimal("1.25"), "l": [{"x": Decimal("-0.5")}]}
+    table = workshop.table(schema(9), [row], mark=True)
+    with table.iceberg.update_schema() as update:
+        update.update_column("d", field_type=DecimalType(30, 2))
+        update.update_column("l.x", field_type=DecimalType(12, 2))
+    table.refresh()
+    assert [version.number for version in table.history()] == [1, 2]
+    assert le.verify(table, readers=("duckdb",)).ok
+    theirs = table.schema
+    target = {**theirs.to_json(), "fields": [*theirs.to_json()["fields"], f("n", "int", default=4)]}
+    assert le.apply(le.plan(table, target), allow={"backfill"}).ok
+    got = read(workshop.reopen(table))
+    assert got.ours == got.expected == got.duckdb == [{**row, "n": 4}]
