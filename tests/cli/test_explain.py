@@ -78,6 +78,16 @@ def test_the_reference_of_rules_is_what_the_command_prints(capsys: pytest.Captur
         assert f"### {rule}\n" in kept
 
 
+def test_the_reference_of_commands_is_what_the_commands_say() -> None:
+    from lakeevolve.cli.app import COMMANDS
+    from lakeevolve.cli.reference import reference
+
+    kept = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
+    assert kept == reference() + "\n", "run: python -m lakeevolve.cli.reference > docs/reference/commands.md"
+    for name in COMMANDS:
+        assert f"## {name}\n" in kept
+
+
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
