@@ -49,6 +49,14 @@ def _promotes_first(type_: AvroType) -> bool:
     return any(kinds[at] in PROMOTIONS.get(other, ()) for at in range(len(kinds)) for other in kinds[at + 1 :])
 
 
+def _changes_places(type_: AvroType) -> bool:
+    """Whether a record has a field with another field's name as its alias."""
+    if not isinstance(type_, Record):
+        return False
+    names = {field.name for field in type_.fields}
+    return any(alias in names - {field.name} for field in type_.fields for alias in field.aliases)
+
+
 class Unasked(Exception):  # an answer on its way, never an error that a user sees
     """fastavro cannot be asked about a row; ``args[0]`` says why, without any value."""
 
@@ -67,6 +75,9 @@ class Chain:
         if any(_promotes_first(type_) for schema in schemas[1:] for type_ in walk(schema.root)):
             # fastavro takes the first branch that a value can be promoted to, though a later one is its own type.
             raise Unasked("a union with a wider branch before a narrower one")
+        if any(_changes_places(type_) for schema in schemas[1:] for type_ in walk(schema.root)):
+            # fastavro takes a field's own name before its alias, where the writer has both.
+            raise Unasked("names that change places")
         self._schemas = tuple(schemas)
         self._parsed = [_parsed(json.dumps(schema.to_json(), sort_keys=True)) for schema in self._schemas]
 
