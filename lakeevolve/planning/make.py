@@ -41,7 +41,7 @@ from lakeevolve.rules.policy import LIMITS, Policy, over_limit, weigh
 from lakeevolve.rules.route import of_change
 from lakeevolve.rules.table import ROWS_REFUSE, fit_for_table, left_optional, names_that_move, reverting
 from lakeevolve.tables import open_table
-from lakeevolve.tables.base import Capability, DataFile, Fill, Table, pinned
+from lakeevolve.tables.base import Capability, DataFile, Fill, Route, Table, pinned
 from lakeevolve.tables.drift import drift
 
 _OLD_ROWS: Final = ("default", "null")
@@ -313,7 +313,7 @@ def _insist(change: Change, can: Capability, insisted: Mapping[str, str]) -> Cap
 def _steps(table: Table, routed: Sequence[tuple[Change, Capability]], files: Sequence[DataFile]) -> tuple[Step, ...]:
     steps = []
     for number, (change, can) in enumerate(routed, start=1):
-        touched = table.must_rewrite([(change, can.route)], files) if can.route in ("rewrite", "backfill") else ()
+        touched = _touched(table, [(change, can)], files)
         steps.append(
             Step(
                 id=f"s{number}",
@@ -345,8 +345,18 @@ def _routes(steps: Sequence[Step], uri: str) -> Iterator[Finding]:
 
 
 def _total(table: Table, routed: Sequence[tuple[Change, Capability]], files: Sequence[DataFile]) -> Estimate:
-    rewriting = [(change, can.route) for change, can in routed if can.route in ("rewrite", "backfill")]
-    return _estimate(table.must_rewrite(rewriting, files) if rewriting else ())
+    return _estimate(_touched(table, routed, files))
+
+
+def _touched(
+    table: Table, routed: Sequence[tuple[Change, Capability]], files: Sequence[DataFile]
+) -> Sequence[DataFile]:
+    """The files that changes write anew: an update of all rows does, whatever its route is called."""
+    routes: list[tuple[Change, Route]] = [
+        (change, "backfill" if can.permit == "backfill" else can.route) for change, can in routed
+    ]
+    writing = [pair for pair in routes if pair[1] in ("rewrite", "backfill")]
+    return table.must_rewrite(writing, files) if writing else ()
 
 
 def _estimate(files: Sequence[DataFile]) -> Estimate:

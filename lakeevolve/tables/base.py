@@ -37,7 +37,8 @@ class Capability:
 
     ``via`` names the mechanism (``add_column``, ``rewrite files``), ``reason`` says in a sentence why this route (for
     ``refuse``: why not, and the ways out), ``readers`` what readers will notice. ``permit`` is what the change needs;
-    the routes ``rewrite`` and ``backfill`` need the permit of their own name besides.
+    the routes ``rewrite`` and ``backfill`` need the permit of their own name besides. ``instead`` holds other ways, by
+    the route that an owner insists on to have them.
     """
 
     route: Route
@@ -47,6 +48,7 @@ class Capability:
     irreversible: bool = False
     readers: tuple[str, ...] = ()
     precondition: Precondition | None = None
+    instead: Mapping[str, Capability] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

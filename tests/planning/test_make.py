@@ -76,7 +76,7 @@ def test_a_step_needs_the_permit_of_its_route(orders: str) -> None:
 
 
 def test_a_route_that_is_insisted_on_and_not_possible_is_refused(orders: str) -> None:
-    plan = le.plan(orders, ADDED, routes={"currency": "metadata"})
+    plan = le.plan(orders, ADDED, routes={"currency": "rewrite"})
     assert [step.route for step in plan.steps if step.changes] == ["refuse"]
     assert le.plan(orders, ADDED, routes={"currency": "backfill"}).applicable
 

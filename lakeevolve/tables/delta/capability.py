@@ -40,13 +40,15 @@ from lakeevolve.model.change import (
 )
 from lakeevolve.model.find import find_type
 from lakeevolve.model.schema import Schema
-from lakeevolve.model.types import AvroType, Enum, Field, Fixed, Primitive, Record, describe, is_null, without_null
+from lakeevolve.model.types import AvroType, Enum, Record, describe, is_null, without_null
 from lakeevolve.tables.base import Capability, Fill, Precondition
 from lakeevolve.tables.delta import features
 from lakeevolve.tables.delta.log import Metadata, Protocol
-from lakeevolve.tables.delta.schema import delta_type
+from lakeevolve.tables.delta.retyping import holding, named, narrowing, narrows, same_structure
+from lakeevolve.tables.delta.scan import literal_of
+from lakeevolve.tables.delta.schema import delta_type, nullable
 from lakeevolve.tables.delta.spark import statements
-from lakeevolve.tables.delta.types import DeltaType, Struct, primitives_of, requires, same_type
+from lakeevolve.tables.delta.types import DeltaType, primitives_of, requires, same_type
 
 _REWRITE_READERS: Final = ("whoever streams the table or reads its change feed sees every row removed and added",)
 _FEED: Final = (
@@ -64,7 +66,7 @@ class Facts:
 
     ``name`` is the table as SQL names it. ``held`` says whether a live file may hold values of an earlier column of
     that path, ``uses`` whether a live row holds an enum's symbol, ``unevaluable`` which rule of the table cannot be
-    checked: they look when they are asked.
+    checked: they look when they are asked. ``pending`` says that an apply stopped between two commits.
     """
 
     name: str
@@ -74,11 +76,14 @@ class Facts:
     held: Callable[[str], bool]
     uses: Callable[[str, str], bool]
     unevaluable: Callable[[], str | None]
+    pending: bool = False
 
 
 def capability(facts: Facts, change: Change, base: Schema, target: Schema, fills: Mapping[str, Fill]) -> Capability:
     """The route of one change."""
     reason = features.unwritable(facts.protocol, facts.metadata)
+    if reason is None and facts.pending:
+        reason = "an apply stopped between adding a column and filling it; apply that plan again with --resume first"
     if reason is not None:
         return _refuse(reason)
     found = _Rules(facts, base, target, fills).of(change)
@@ -208,7 +213,7 @@ class _Rules:
                 "old_rows to null for it, or start a new table"
             )
         if not null and change.field.default is not None:
-            return self._rewriting(
+            found = self._rewriting(
                 change.path,
                 change.field.type,
                 Capability(
@@ -221,6 +226,7 @@ class _Rules:
                 ),
                 new=True,
             )
+            return self._or_update(change, found)
         why = "as asked (old_rows: null)" if null else "which is its default"
         if paths.VALUES in paths.parts(change.path):
             return self._rewriting(
@@ -246,6 +252,24 @@ class _Rules:
         if null:
             found = replace(found, readers=("the column is optional whatever its Avro type says",))
         return self._metadata(change.field.type, found)
+
+    def _or_update(self, change: AddField, found: Capability) -> Capability:
+        """The route of a default, with the two commits that an owner may prefer to a rewrite."""
+        plain = len(paths.parts(change.path)) == 1 and not nullable(change.field.type)
+        if found.route != "backfill" or not plain or self.facts.held(change.path) or literal_of(change.field) is None:
+            return found
+        update = Capability(
+            "metadata",
+            "add_columns, then UPDATE",
+            "as asked (route: metadata): the column is added, and an UPDATE in a commit of its own gives old rows the "
+            "default; between the two they read NULL",
+            permit="backfill",
+            readers=(
+                "the column is optional whatever its Avro type says",
+                "files that the UPDATE writes name Arrow's view types, which some readers (daft 0.7) refuse",
+            ),
+        )
+        return replace(found, instead={"metadata": update})
 
     def _drop(self, change: DropField) -> Capability:
         parent = find_type(self.target.root, paths.parent(change.path))
@@ -308,19 +332,19 @@ class _Rules:
         reason = self._untyped(change.new, change.path)
         if reason is not None:
             return _refuse(reason)
-        found = resolve(_holding(change.old), _holding(change.new), fills=_narrowing(self.fills, change.path))
+        found = resolve(holding(change.old), holding(change.new), fills=narrowing(self.fills, change.path))
         if any(not each.value_level for each in found.incompatibilities):
             return _refuse(
                 f"Avro cannot read {describe(change.old)} as {describe(change.new)}; keep the wider type, add a field "
                 "of another name, or start a new table"
             )
         precondition: Precondition | None = "resolves" if found.incompatibilities else None
-        if precondition is None and _narrows(change.old, change.new):
+        if precondition is None and narrows(change.old, change.new):
             precondition = "values-valid"
         held = self._delta(change.old)
         wanted = delta_type(change.new)
-        if held is not None and same_type(held, wanted) and _same_structure(change.old, change.new):
-            return replace(self._texts(change.path, f"Delta's {_name(wanted)} holds both"), precondition=precondition)
+        if held is not None and same_type(held, wanted) and same_structure(change.old, change.new):
+            return replace(self._texts(change.path, f"Delta's {named(wanted)} holds both"), precondition=precondition)
         return self._rewriting(
             change.path,
             change.new,
@@ -367,7 +391,7 @@ class _Rules:
         if is_null(change.branch):
             return self._make_required(change.path)
         union = find_type(self.target.root, change.path)
-        if union is not None and resolve(_holding(change.branch), _holding(union)).compatible:
+        if union is not None and resolve(holding(change.branch), holding(union)).compatible:
             found = _rewrite(
                 f"values of the branch {describe(change.branch)} read as another branch: all files are written anew"
             )
@@ -461,35 +485,3 @@ class _Rules:
         except LakeEvolveError as error:
             return f"{error.what}; {error.hint}" if error.hint else error.what
         return None
-
-
-def _narrowing(fills: Mapping[str, Fill], path: str) -> dict[str, Fill]:
-    return {"value": "narrow"} if fills.get(path) == "narrow" else {}
-
-
-def _holding(type_: AvroType) -> Schema:
-    """A record that holds the type in one field."""
-    return Schema(Record("Row", (Field("value", type_),)))
-
-
-def _narrows(old: AvroType, new: AvroType) -> bool:
-    """Whether the new type has fewer values than a column of Delta holds for the old one: a text is no UUID, a number
-    no time of day."""
-    before, after = ("" if t.logical is None else t.logical.name for t in (_based(old), _based(new)))
-    if after == "uuid":
-        return before != "uuid" and isinstance(without_null(new), Primitive)
-    return after.startswith("time-") and not before.startswith("time-")
-
-
-def _based(type_: AvroType) -> Primitive | Fixed:
-    bare = without_null(type_)
-    return bare if isinstance(bare, (Primitive, Fixed)) else Primitive("null")
-
-
-def _same_structure(old: AvroType, new: AvroType) -> bool:
-    """Whether the two stand in a table alike: a struct that is a union and one that is a record hold other things."""
-    return not isinstance(delta_type(old), Struct) and not isinstance(delta_type(new), Struct)
-
-
-def _name(type_: DeltaType) -> str:
-    return type_ if isinstance(type_, str) else type(type_).__name__.lower()

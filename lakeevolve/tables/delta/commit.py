@@ -15,9 +15,11 @@ from lakeevolve.errors import CommitConflict, PartlyApplied, TableError
 from lakeevolve.tables import marker
 from lakeevolve.tables.base import MarkerEntry
 from lakeevolve.tables.delta import features
+from lakeevolve.tables.delta.history import UPDATE
 from lakeevolve.tables.delta.log import Commit, Protocol
 from lakeevolve.tables.delta.raw import relative
-from lakeevolve.tables.delta.stage import DeltaStaged
+from lakeevolve.tables.delta.scan import fill, identifier
+from lakeevolve.tables.delta.stage import DeltaStaged, evaluate
 from lakeevolve.tables.delta.store import Address, guard
 from lakeevolve.tables.delta.types import (
     Column,
@@ -98,6 +100,11 @@ def _alter(staged: DeltaStaged, entries: Sequence[MarkerEntry], progress: Progre
     steps = _steps(staged)
     plan = entries[-1].plan or ""
     position = staged.position
+    if staged.updates and not steps:
+        # The columns are there: an earlier run stopped before it filled them.
+        _update(staged, plan, position, entries)
+        return tuple(entries)
+    waits = {UPDATE: "pending"} if staged.updates else {}
     for number, step in enumerate(steps[:-1], start=1):
         done = {marker.PLAN_DIGEST: plan, STEP: f"{number} of {len(steps)}"}
         position = _step(staged, step, position, done, number == 1)
@@ -105,7 +112,9 @@ def _alter(staged: DeltaStaged, entries: Sequence[MarkerEntry], progress: Progre
     for attempt in range(1, tries + 1):
         recorded = _filled(entries, position + 1)
         try:
-            _once(staged, steps[-1], position, marker.to_properties(recorded), recorded, progress)
+            _once(staged, steps[-1], position, {**marker.to_properties(recorded), **waits}, recorded, progress)
+            if staged.updates:
+                _update(staged, plan, position + 1, recorded)
             return recorded
         except CommitConflict as conflict:
             if len(steps) == 1:
@@ -124,7 +133,37 @@ def _steps(staged: DeltaStaged) -> list[Step]:
         steps += [_relax(column.name) for column in how.merge]
     elif how.merge:
         steps.append(_add_columns(how.merge))
-    return steps or [_keep]
+    return steps or ([] if staged.updates else [_keep])
+
+
+def _update(staged: DeltaStaged, plan: str, position: int, entries: Sequence[MarkerEntry]) -> None:
+    """Fill columns that are there in a commit of its own, behind the commits of others if need be.
+
+    delta-rs counts rows that it did not change (a struct's field, a name that it reads otherwise), so the rows are
+    looked at afterwards.
+    """
+    values = {name: fill(name, value) for name, value in staged.updates.items()}
+    empty = " OR ".join(f"{identifier(name)} IS NULL" for name in values)
+    done = {marker.PLAN_DIGEST: plan, UPDATE: "done"}
+    for _ in range(_TRIES):
+        table = _opened(staged, position)
+        try:
+            with guard(staged.address.uri, "the update failed"):
+                table.update(updates=values, predicate=empty, commit_properties=_properties(done))
+                if table.version() == position:
+                    _put(table, marker.to_properties(entries), done)
+            break
+        except CommitConflict as conflict:
+            position = _behind(staged, conflict)
+    else:
+        raise _stopped(staged)
+    left = sum(evaluate(staged.address.open(), f"NOT ({empty})", "update", staged.address.uri))
+    if left:
+        raise PartlyApplied(
+            f"{left} rows hold no value in a column that was to be filled",
+            where=staged.address.uri,
+            hint="run apply again with --resume",
+        )
 
 
 def _set_texts(name: str, texts: Mapping[str, str]) -> Step:
@@ -146,7 +185,7 @@ def _add_columns(merge: Sequence[Column]) -> Step:
 
     def run(table: DeltaTable, properties: dict[str, str]) -> None:
         before, held = parse_struct(table.schema().to_json(), ""), _put_before(table)
-        mark = {key: text for key, text in properties.items() if held.get(key) != text}
+        mark = {key: text for key, text in properties.items() if _is_marker(key) and held.get(key) != text}
         fields = [Field.from_json(json.dumps(column_json(c))) for c in _marked_added(merge, before, mark)]
         table.alter.add_columns(fields, commit_properties=_properties(properties))
 

@@ -36,8 +36,23 @@ class Wanted:
 
 def evolve(struct: Struct, evolution: Evolution) -> Wanted:
     """The Delta schema after an evolution: the target's fields in its order, then the foreign columns."""
-    return _Evolving(evolution.renames, evolution.fills, [c for c, _ in evolution.changes]).run(
-        struct, evolution.base.record, evolution.target.record
+    evolving = _Evolving(evolution.renames, evolution.fills, [c for c, _ in evolution.changes])
+    # Until the update has run, old rows have no value in these.
+    evolving.lenient = {change.path for change in updated(evolution)}
+    return evolving.run(struct, evolution.base.record, evolution.target.record)
+
+
+def updated(evolution: Evolution) -> tuple[AddField, ...]:
+    """The fields whose default reaches old rows by an UPDATE after the column was added: those with a default that
+    take the route of metadata although it is asked for."""
+    return tuple(
+        change
+        for change, route in evolution.changes
+        if isinstance(change, AddField)
+        and route == "metadata"
+        and change.field.has_default
+        and change.field.default is not None
+        and evolution.fills.get(change.path) == "default"
     )
 
 
@@ -45,6 +60,7 @@ class _Evolving:
     def __init__(self, renames: Mapping[str, str], fills: Mapping[str, Fill], changes: Sequence[Change]) -> None:
         self.renames = renames
         self.fills = fills
+        self.lenient: set[str] = set()
         self.required = {c.path for c in changes if isinstance(c, MakeRequired)}
         dropped = {c.path for c in changes if isinstance(c, DropField)}
         self.fresh = {c.path for c in changes if isinstance(c, AddField) and c.path in dropped}
@@ -73,7 +89,7 @@ class _Evolving:
             here = paths.child(at, field.name)
             old = self.source(struct, here, field.name)
             if old is None:
-                optional = lenient or self.fills.get(here) == "null"
+                optional = lenient or self.fills.get(here) == "null" or here in self.lenient
                 made.append((None, new_column(field, here, lenient=optional)))
                 continue
             before = base.field(old.name) if base is not None else None

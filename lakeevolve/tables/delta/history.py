@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from lakeevolve.avro.parse import parse
 from lakeevolve.errors import LakeEvolveError, TableError
@@ -13,8 +13,9 @@ from lakeevolve.model import path as paths
 from lakeevolve.model.schema import Schema
 from lakeevolve.tables import marker
 from lakeevolve.tables.base import Fill, MarkerEntry, Version
+from lakeevolve.tables.delta.follow import follow
 from lakeevolve.tables.delta.log import Commit, Metadata, Snapshot
-from lakeevolve.tables.delta.schema import derive, follow
+from lakeevolve.tables.delta.schema import derive
 from lakeevolve.tables.delta.types import Struct, columns_of, shape
 
 
@@ -63,14 +64,37 @@ def marker_entries(snapshot: Snapshot, where: str) -> tuple[MarkerEntry, ...]:
     return tuple(found[n] for n in numbers)
 
 
+#: In the commitInfo of the commit that adds columns which an UPDATE is to fill (``pending``), and of that (``done``).
+UPDATE: Final = marker.PREFIX + "update"
+
+
+def pending_plan(commits: Iterable[Commit]) -> str | None:
+    """The plan whose columns are there and not yet filled."""
+    now: str | None = None
+    then: dict[int, str | None] = {}
+    for commit in commits:
+        said = commit.properties.get(UPDATE)
+        if said is not None:
+            now = commit.properties.get(marker.PLAN_DIGEST) if said == "pending" else None
+        elif commit.restored is not None:
+            now = then.get(commit.restored)
+        then[commit.version] = now
+    return now
+
+
 def build(snapshot: Snapshot, *, name: str, where: str, hint: Schema | None = None) -> View:
     """Every version that the table has had."""
     entries = marker_entries(snapshot, where)
+    pending = pending_plan(snapshot.commits)
+    hidden = [entry for entry in entries if pending is not None and entry.plan == pending]
+    number = entries[-1].number if entries else 0
+    # A version whose rows do not yet read what it says is not in force.
+    entries = tuple(entry for entry in entries if entry not in hidden)
     changes = [c for c in snapshot.commits if c.metadata is not None]
     times = {c.version: c.at for c in snapshot.commits}
     if entries:
         history = _from_marker(entries, changes, times, where)
-        recorded = _recorded(snapshot, entries[-1].number)
+        recorded = _recorded(snapshot, number)
     else:
         first = changes[0]
         struct = _metadata(first).struct
@@ -86,6 +110,7 @@ def build(snapshot: Snapshot, *, name: str, where: str, hint: Schema | None = No
         if commit.version > recorded:
             history.take(commit, name, hint if not entries else None)
     owned = {f.name for f in history.versions[-1].schema.fields}
+    owned |= {field["name"] for entry in hidden for field in entry.schema["fields"]}
     foreign = tuple(c.name for c in snapshot.metadata.struct.columns if c.name not in owned)
     return View(tuple(history.versions), tuple(history.structs), foreign)
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID, uuid4
 
-from lakeevolve.errors import TableError
+from lakeevolve.errors import LakeEvolveError, TableError
 from lakeevolve.model import path as paths
 from lakeevolve.model.find import find_type
 from lakeevolve.model.schema import Schema
-from lakeevolve.model.types import AvroType, Fixed, Primitive, without_null
+from lakeevolve.model.types import AvroType, Enum, Field, Fixed, Primitive, without_null
 from lakeevolve.tables.base import Predicate
 from lakeevolve.tables.delta.log import Add, Metadata, Protocol
 from lakeevolve.tables.delta.project import align, canonical, positions
@@ -33,9 +33,16 @@ if TYPE_CHECKING:
 
 
 def read_table(
-    table: DeltaTable, layout: Layout, condition: str | None = None, names: Sequence[str] | None = None
+    table: DeltaTable,
+    layout: Layout,
+    condition: str | None = None,
+    names: Sequence[str] | None = None,
+    filled: Mapping[str, str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows that delta-rs gives, in no particular order, laid out as asked; the columns of these names, or all."""
+    """The rows that delta-rs gives, in no particular order, laid out as asked; the columns of these names, or all.
+
+    ``filled`` are columns whose NULLs an update is yet to fill, with the SQL of what they are filled with.
+    """
     import pyarrow as pa
 
     if names is not None:
@@ -43,7 +50,10 @@ def read_table(
     columns, schema = layout.columns(), layout.schema()
     chosen = None if names is None else [column.name for column, _ in columns]
     with guard(layout.where, "delta-rs cannot read the table"):
-        reader = pa.RecordBatchReader.from_stream(table.scan(chosen, condition))
+        if filled:
+            reader = pa.RecordBatchReader.from_stream(_as_filled(table, chosen, condition, filled))
+        else:
+            reader = pa.RecordBatchReader.from_stream(table.scan(chosen, condition))
         have = list(reader.schema)
         place = positions(Struct(tuple(c for c, _ in columns)), have, "name")
         for batch in reader:
@@ -56,6 +66,47 @@ def read_table(
             if batch.num_rows:
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
+
+def _as_filled(
+    table: DeltaTable, chosen: Sequence[str] | None, condition: str | None, filled: Mapping[str, str]
+) -> Any:
+    """The table as it reads once an update has filled its new columns."""
+    from deltalake import QueryBuilder
+
+    names = [column.name for column in table.schema().fields]
+    parts = ", ".join(
+        f"{fill(name, filled[name])} AS {identifier(name)}" if name in filled else identifier(name) for name in names
+    )
+    outer = "*" if chosen is None else ", ".join(map(identifier, chosen))
+    where = "" if condition is None else f" WHERE {condition}"
+    query = f"SELECT {outer} FROM (SELECT {parts} FROM {identifier(_TABLE)}){where}"
+    return QueryBuilder().register(_TABLE, table).execute(query)
+
+
+def fill(name: str, value: str) -> str:
+    """The SQL of a column that has a value wherever it had none."""
+    # Not COALESCE: DataFusion finds no common type of binary and the view of it that delta-rs reads.
+    return f"CASE WHEN {identifier(name)} IS NULL THEN {value} ELSE {identifier(name)} END"
+
+
+def literal_of(field: Field) -> str | None:
+    """A field's default as DataFusion SQL; None for a type that no plain literal has."""
+    import pyarrow as pa
+
+    from lakeevolve.avro.arrow import arrow_type
+    from lakeevolve.avro.defaults import default_value
+
+    bare = without_null(field.type)
+    if not isinstance(bare, (Primitive, Fixed, Enum)):
+        return None
+    try:
+        value = pa.scalar(default_value(field.type, field.default), arrow_type(field.type, strict=False)).as_py()
+    except LakeEvolveError:
+        return None  # no default of that type, which is said elsewhere
+    return None if value is None else _literal(value, bare)
+
+
+_TABLE: Final = "updated"
 
 #: The only table properties that say how to read.
 _MAPPING: Final = "delta.columnMapping."

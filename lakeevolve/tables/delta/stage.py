@@ -6,7 +6,7 @@ import posixpath
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
@@ -49,6 +49,8 @@ class DeltaStaged:
     adds: Sequence[Add] = ()
     files: Sequence[StagedFile] = ()
     live: Sequence[Add] = ()
+    #: Top-level columns that an UPDATE fills once they are there, with the SQL of what it fills them with.
+    updates: Mapping[str, str] = field(default_factory=dict)
     whole: Scratch | None = None
 
     def raw(self, file: StagedFile) -> Iterator[pa.RecordBatch]:
@@ -67,7 +69,7 @@ class DeltaStaged:
         """See :meth:`lakeevolve.tables.base.Staged.read`."""
         condition = None if predicate is None else sql(predicate, self.evolution.target, self.address.uri)
         if file is None:
-            yield from read_table(self.table(), self.layout(), condition, columns)
+            yield from read_table(self.table(), self.layout(), condition, columns, self.updates)
             return
         if self.alteration is None:
             raise TableError(
@@ -76,7 +78,7 @@ class DeltaStaged:
         adds = [add for add in self.live if relative(add.path, self.address.uri) == file.path]
         alone = scratch(self.address, self.fs, self.protocol, self.metadata, adds)
         try:
-            yield from read_table(alone.open(), self.layout(), condition, columns)
+            yield from read_table(alone.open(), self.layout(), condition, columns, self.updates)
         finally:
             alone.close()
 

@@ -34,13 +34,13 @@ from lakeevolve.tables.base import (
 from lakeevolve.tables.delta import capability as routes
 from lakeevolve.tables.delta import commit as commits
 from lakeevolve.tables.delta import features
-from lakeevolve.tables.delta.evolve import alteration, evolve
-from lakeevolve.tables.delta.history import View, build, marker_entries
+from lakeevolve.tables.delta.evolve import alteration, evolve, updated
+from lakeevolve.tables.delta.history import View, build, marker_entries, pending_plan
 from lakeevolve.tables.delta.infer import holds_column, infer_version, uses_symbol
 from lakeevolve.tables.delta.log import Add, Live, Snapshot, log_end, read_snapshot
 from lakeevolve.tables.delta.raw import Layout, footer, read_file, relative, stored
 from lakeevolve.tables.delta.restore import retention, writes
-from lakeevolve.tables.delta.scan import read_table, scratch, sql
+from lakeevolve.tables.delta.scan import literal_of, read_table, scratch, sql
 from lakeevolve.tables.delta.schema import derive
 from lakeevolve.tables.delta.spark import quoted
 from lakeevolve.tables.delta.stage import DeltaStaged, delete, evaluate, rewrite
@@ -264,6 +264,7 @@ class Table:
             held=lambda path: holds_column(self, earlier(paths.parent(path)), paths.leaf(path), hint),
             uses=lambda path, symbol: uses_symbol(self, earlier(path), symbol, hint),
             unevaluable=self._unevaluable,
+            pending=pending_plan(snapshot.commits) is not None,
         )
 
     def _unevaluable(self) -> str | None:
@@ -311,8 +312,18 @@ class Table:
         metadata = replace(snapshot.metadata, struct=how.result)
         protocol = commits.protocol_after(snapshot.protocol, how.result)
         before = snapshot.metadata.struct
+        updates = {change.field.name: literal_of(change.field) or "NULL" for change in updated(evolution)}
         return DeltaStaged(
-            self.address, self._fs, snapshot.version, before, protocol, metadata, evolution, how, live=tuple(live)
+            self.address,
+            self._fs,
+            snapshot.version,
+            before,
+            protocol,
+            metadata,
+            evolution,
+            how,
+            live=tuple(live),
+            updates=updates,
         )
 
     def _refuse_pinned(self) -> None:
@@ -396,6 +407,8 @@ class Table:
 
     def progress_of(self, plan_digest: str) -> Literal["none", "partly", "done"]:
         self.refresh()
+        if pending_plan(self._snapshot.commits) == plan_digest:
+            return "partly"
         if any(entry.plan == plan_digest for entry in marker_entries(self._snapshot, self.uri)):
             return "done"
         return "partly" if commits.begun(self._snapshot.commits, plan_digest) else "none"

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from lakeevolve.avro.parse import parse
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import describe, without_null
-from lakeevolve.tables.delta.schema import delta_type, derive, follow
+from lakeevolve.tables.delta.follow import follow
+from lakeevolve.tables.delta.schema import delta_type, derive
 from lakeevolve.tables.delta.types import Column, ListOf, MapOf, Struct, same_type, shape
 
 from .conftest import field, record
