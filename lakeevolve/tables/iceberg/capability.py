@@ -94,7 +94,8 @@ def _external(facts: Facts, found: Capability, sql: str | None) -> Capability:
         "external",
         "Spark SQL" if sql is None else f"Spark SQL: {sql}",
         f"the table has format version {facts.format_version}, which no Python library writes yet "
-        "(apache/iceberg-python#1551); there this would be: " + found.via,
+        "(apache/iceberg-python#1551); there this would be: "
+        + (f"{found.via}, since {found.reason}" if found.route == "backfill" else found.via),
         permit=found.permit,
         irreversible=found.irreversible,
         readers=found.readers,
@@ -220,9 +221,18 @@ class _Rules:
         return Capability(
             "backfill",
             "add column and rewrite files",
-            f"rows older than the column have to read its default, and Iceberg v{self.facts.format_version} keeps no "
-            "default for them: the files are written anew with it; or set old_rows to null",
+            f"rows older than the column have to read its default, and {self._no_default()}: the files are written "
+            "anew with it; or set old_rows to null",
             permit="backfill",
+        )
+
+    def _no_default(self) -> str:
+        """Why the metadata's default for old rows is not used."""
+        if self.facts.format_version < 3:
+            return f"Iceberg v{self.facts.format_version} keeps no default for them"
+        return (
+            "the one that Iceberg v3 could keep in its metadata (initial-default, through the Java API) is shown and "
+            "found by no filter (apache/iceberg#16690)"
         )
 
     def _drop(self, change: DropField) -> Capability:

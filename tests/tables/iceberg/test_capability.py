@@ -201,6 +201,8 @@ def test_every_change_of_a_v3_table_is_external() -> None:
     assert {each.route for each in found} == {"external", "refuse"}
     assert [each.route for each in found].count("refuse") == 1
     assert all("format version 3" in each.reason for each in found if each.route == "external")
+    # A default in the metadata is there for the owner to weigh, with what it does.
+    assert any("initial-default" in each.reason and "no filter" in each.reason for each in found)
 
 
 def test_changes_of_a_v3_table_come_with_their_spark_sql() -> None:
