@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -286,3 +287,28 @@ def test_entries_come_in_the_order_of_their_versions(tmp_path: Path) -> None:
     for number in (10, 2, 1):
         kept.add("ledger", f"{number}-{'a' * 64}", {"n": number})
     assert [entry.version for entry in ledger.entries(kept)] == [1, 2, 10]
+
+
+def test_whatever_happens_to_an_entry_history_tells_it_and_goes_on(evolved: str) -> None:
+    file = the_entry(evolved)
+    content = file.read_bytes()
+    table = le.open_table(evolved)
+    kept, versions = state(evolved), table.history()
+    dice = random.Random(7)
+    for _ in range(300):
+        at, length = dice.randrange(len(content)), dice.choice((0, 1, 2, 10, 200))
+        put = dice.choice((b"", b"0", b"null", b"{}", b"[", b'"', b"\xff", b"9" * 30, b"NaN", b"1e999", b",", b":"))
+        damaged = content[:at] + put + content[at + length :]
+        file.write_bytes(damaged)
+        found = ledger.judge(ledger.entries(kept), table, versions)
+        if json_of(damaged) != json_of(content):
+            assert [finding.rule[:13] for finding in found] == ["TABLE-LEDGER-"], damaged
+        else:
+            assert found == ()
+
+
+def json_of(content: bytes) -> Any:
+    try:
+        return json.loads(content)
+    except ValueError:
+        return None

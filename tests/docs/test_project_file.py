@@ -50,6 +50,8 @@ def project(tmp_path: Path, rows: Callable[[Schema, int, int], pa.Table], monkey
     monkeypatch.delenv("LAKEEVOLVE_STATE", raising=False)
     (tmp_path / "schemas").mkdir()
     (tmp_path / "lakeevolve.yaml").write_text(CONFIG)
+    (tmp_path / "contracts").mkdir()
+    (tmp_path / "contracts" / "crm.yaml").write_text("contract: crm\nfields: [{path: id, required: true}]\n")
 
     def schemas(at: int) -> None:
         (tmp_path / "schemas" / "orders.avsc").write_text(json.dumps(ORDERS[at]))
