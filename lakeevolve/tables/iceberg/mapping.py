@@ -28,22 +28,33 @@ from lakeevolve.tables.iceberg.types import inner_fields
 NAMES: Final = marker.PREFIX + "names."
 
 
-def mapped(mapping: NameMapping, schema: IcebergSchema, moved: Mapping[int, int] | None = None) -> NameMapping:
-    """The mapping with the names of a new schema added where they are free.
+def mapped(
+    mapping: NameMapping,
+    schema: IcebergSchema,
+    moved: Mapping[int, int] | None = None,
+    aliases: Mapping[int, Sequence[str]] | None = None,
+) -> NameMapping:
+    """The mapping with the names of a new schema added where they are free, and after them its aliases.
 
-    *moved* says which column, by its new id, holds what a column of another id held; its names go with it.
+    *moved* says which column, by its new id, holds what a column of another id held; its names go with it. *aliases*
+    are those of each column's field, by the column's id.
     """
-    return NameMapping(_level(list(mapping), schema.columns, moved or {}))
+    return NameMapping(_level(list(mapping), schema.columns, moved or {}, aliases or {}))
 
 
-def _level(known: Sequence[MappedField], columns: Iterable[NestedField], moved: Mapping[int, int]) -> list[MappedField]:
+def _level(
+    known: Sequence[MappedField],
+    columns: Iterable[NestedField],
+    moved: Mapping[int, int],
+    aliases: Mapping[int, Sequence[str]],
+) -> list[MappedField]:
     columns = list(columns)
     made = [_heir(each, columns, moved) for each in known]
     found = {each.field_id: each for each in made}
     taken = {name for each in made for name in each.names}
     for column in columns:
         old = found.get(column.field_id)
-        inside = _level(old.fields if old is not None else [], inner_fields(column.field_type), moved)
+        inside = _level(old.fields if old is not None else [], inner_fields(column.field_type), moved, aliases)
         names = list(old.names) if old is not None else []
         if column.name not in taken:
             names.append(column.name)
@@ -53,6 +64,11 @@ def _level(known: Sequence[MappedField], columns: Iterable[NestedField], moved: 
             made[made.index(old)] = new
         elif names:
             made.append(new)
+    for at, each in enumerate(made):
+        free = [name for name in aliases.get(each.field_id or 0, ()) if name not in taken]
+        if free:
+            taken.update(free)
+            made[at] = _mapped_field(each.field_id, [*each.names, *free], each.fields)
     return made
 
 

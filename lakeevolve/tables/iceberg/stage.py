@@ -42,6 +42,7 @@ from lakeevolve.model.schema import Schema
 from lakeevolve.tables.base import Capability, DataFile, Evolution, Predicate, StagedFile
 from lakeevolve.tables.iceberg.capability import capability
 from lakeevolve.tables.iceberg.catalog import translated
+from lakeevolve.tables.iceberg.derive import known_columns
 from lakeevolve.tables.iceberg.evolve import Edits, Evolved, evolve, without_defaults
 from lakeevolve.tables.iceberg.facts import Facts
 from lakeevolve.tables.iceberg.mapping import mapped
@@ -273,9 +274,14 @@ class _Staging:
             )
             changed = (AddSchemaUpdate(schema=made), _set_current(-1))
         mapping = self.base.name_mapping()
-        if mapping is None or not changed:
+        if mapping is None:
             return changed
-        text = mapped(mapping, evolved.schema, evolved.moved).model_dump_json()
+        known = known_columns(evolved.schema, self.evolution.target)
+        aliases = {number: each.field.aliases for number, each in known.items()}
+        made_of = mapped(mapping, evolved.schema, evolved.moved, aliases)
+        if made_of == mapping:
+            return changed
+        text = made_of.model_dump_json()
         return (*changed, SetPropertiesUpdate(updates={TableProperties.DEFAULT_NAME_MAPPING: text}))
 
     def _rewrite_all(self, schema: IcebergSchema) -> tuple[StagedFile, ...]:

@@ -146,3 +146,17 @@ def test_two_new_types_in_a_row_leave_every_old_mapping_behind(workshop: Any, ad
         found = [row for file in table.files(position) for row in rows(table.raw(file))]
         assert sorted(row["v"] for row in found) == sorted(expected)
     assert le.verify(table, full=True).ok
+
+
+def test_aliases_are_names_of_their_columns_where_nothing_else_is_called_so(workshop: Any, add: Any) -> None:
+    old = record(f("amount", "int"), f("s", rec("S", f("x", "int"))), f("other", "int"))
+    table = workshop.table(old)
+    add(table, old, [{"id": 1, "amount": 7, "s": {"x": 1}, "other": 2}])
+    inner = rec("S", f("x", "int", aliases=["ex"]))
+    target = record(f("amount", "int", aliases=["amt", "other"]), f("s", inner), f("other", "int"))
+    le.apply(le.plan(table.uri, target))
+    found = {each["names"][0]: each for each in names(le.open_table(table.uri))}
+    assert found["amount"]["names"] == ["amount", "amt"]
+    assert found["other"]["names"] == ["other"]
+    assert found["s"]["fields"][0]["names"] == ["x", "ex"]
+    assert le.verify(table.uri, full=True).ok
