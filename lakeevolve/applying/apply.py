@@ -413,11 +413,15 @@ class _Run:
             progress=lambda done, of: self.progress("prove", done, of),
         )
         if not proof.ok:
+            first = proof.mismatches[0] if proof.mismatches else None
+            if first is not None and first.kind == "unreadable":
+                hint = "the table is untouched; mend or restore what cannot be read, then apply again"
+            else:
+                hint = "the table is untouched; report this with the plan, it is a defect of lakeevolve or of a library"
             raise ReplayMismatch(
-                "the proof before the commit failed, so nothing was committed: "
-                f"{proof.mismatches[0] if proof.mismatches else 'see the evidence'}",
+                f"the proof before the commit failed, so nothing was committed: {first or 'see the evidence'}",
                 where=self.table.uri,
-                hint="the table is untouched; report this with the plan, it is a defect of lakeevolve or of a library",
+                hint=hint,
             )
         return proof
 
