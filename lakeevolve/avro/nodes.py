@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from lakeevolve.model.types import Array, AvroType, Enum, Field, Json, Map, Record, Union
+from lakeevolve.model.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Incompatibility:
     """One reason why a reader cannot read what a writer wrote.
 
@@ -29,14 +31,16 @@ class Incompatibility:
     causes: tuple[Incompatibility, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Keep:
     """The value is read as it stands."""
 
     type: AvroType
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Promote:
     """The value is converted: a numeric promotion, string and bytes, or an exact change of a logical type's unit.
 
@@ -49,7 +53,8 @@ class Promote:
     raw: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Symbols:
     """``read_as[i]`` is what the writer's i-th symbol reads as; None where the reader has no symbol and no default."""
 
@@ -58,7 +63,8 @@ class Symbols:
     read_as: tuple[str | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Items:
     """An array, item by item."""
 
@@ -67,7 +73,8 @@ class Items:
     node: Node
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Values:
     """A map, value by value; the keys are read as they stand."""
 
@@ -76,7 +83,8 @@ class Values:
     node: Node
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ReadField:
     """The reader's field takes the value of the writer's field at ``index``."""
 
@@ -85,7 +93,8 @@ class ReadField:
     node: Node
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FillField:
     """The reader's field has no writer field. ``value`` is the JSON default; ``null`` True means NULL by the owner's
     choice, whatever the type allows."""
@@ -95,7 +104,8 @@ class FillField:
     null: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Fields:
     """A record. ``skipped`` are the indexes of the writer's fields that nothing reads."""
 
@@ -105,7 +115,8 @@ class Fields:
     skipped: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FromUnion:
     """The writer is a union: ``branches[i]`` says how a value of its i-th branch becomes the reader's type, which may
     itself be a union (then the node is a ToBranch). A :class:`Fail` stands where a branch cannot be read."""
@@ -115,7 +126,8 @@ class FromUnion:
     branches: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ToBranch:
     """The value becomes the reader union's branch at ``index`` (``null`` branches count)."""
 
@@ -124,7 +136,8 @@ class ToBranch:
     node: Node
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Again:
     """The resolution of an enclosing pair of named types, met again (a recursive type)."""
 
@@ -132,7 +145,8 @@ class Again:
     reader: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Fail:
     """Nothing can be read here."""
 

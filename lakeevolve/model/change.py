@@ -15,9 +15,11 @@ from typing import Literal, TypeAlias
 
 from lakeevolve.model import path as paths
 from lakeevolve.model.types import AvroType, Field, Json, NoDefault, Props
+from lakeevolve.model.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AddField:
     """A field appears. ``path`` is the new field's own path, ``position`` its index in the record."""
 
@@ -29,7 +31,8 @@ class AddField:
         return DropField(self.path, self.field, self.position)
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DropField:
     """A field disappears. ``position`` is its index in the record at that moment."""
 
@@ -41,7 +44,8 @@ class DropField:
         return AddField(self.path, self.field, self.position)
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RenameField:
     """A field keeps its data under a new name. ``path`` is the old path, ``name`` the new last segment.
 
@@ -60,7 +64,8 @@ class RenameField:
         return RenameField(self.new_path, paths.leaf(self.path), self.via)
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MoveField:
     """A field changes place among its siblings: taken out at ``source``, put in at ``target``."""
 
@@ -72,7 +77,8 @@ class MoveField:
         return MoveField(self.path, self.target, self.source)
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PromoteType:
     """A primitive becomes another that Avro may read it as (int to long, string to bytes, ...)."""
 
@@ -85,7 +91,8 @@ class PromoteType:
         return ReplaceType(self.after or self.path, self.new, self.old, self.path if self.after else None)
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ChangeLogicalType:
     """The logical type changes on the same underlying type (decimal scale, millis to micros, none to date, ...)."""
 
@@ -97,7 +104,8 @@ class ChangeLogicalType:
         return ChangeLogicalType(self.path, self.new, self.old)
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ReplaceType:
     """A type becomes another that is no promotion of it."""
 
@@ -110,7 +118,8 @@ class ReplaceType:
         return ReplaceType(self.after or self.path, self.new, self.old, self.path if self.after else None)
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MakeOptional:
     """T becomes ``["null", T]`` (``null_first``) or ``[T, "null"]``."""
 
@@ -121,7 +130,8 @@ class MakeOptional:
         return MakeRequired(self.path, self.null_first)
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MakeRequired:
     """``["null", T]`` (``null_first``) or ``[T, "null"]`` becomes T."""
 
@@ -132,7 +142,8 @@ class MakeRequired:
         return MakeOptional(self.path, self.null_first)
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AddBranch:
     """A real union gains a branch at ``position`` (``null`` included)."""
 
@@ -144,7 +155,8 @@ class AddBranch:
         return DropBranch(self.path, self.branch, self.position)
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DropBranch:
     """A real union loses a branch."""
 
@@ -156,7 +168,8 @@ class DropBranch:
         return AddBranch(self.path, self.branch, self.position)
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ReorderBranches:
     """The branches of a union stand in another order: ``order[i]`` is the old index of the new i-th branch."""
 
@@ -168,7 +181,8 @@ class ReorderBranches:
         return ReorderBranches(self.path, tuple(back))
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AddSymbol:
     """An enum gains a symbol at ``position``."""
 
@@ -180,7 +194,8 @@ class AddSymbol:
         return DropSymbol(self.path, self.symbol, self.position)
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DropSymbol:
     """An enum loses a symbol."""
 
@@ -192,7 +207,8 @@ class DropSymbol:
         return AddSymbol(self.path, self.symbol, self.position)
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ReorderSymbols:
     """The same symbols in another order, which changes nothing that a table holds."""
 
@@ -204,7 +220,8 @@ class ReorderSymbols:
         return ReorderSymbols(self.path, self.new, self.old)
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SetEnumDefault:
     """An enum gets another default, or loses it (None)."""
 
@@ -216,7 +233,8 @@ class SetEnumDefault:
         return SetEnumDefault(self.path, self.new, self.old)
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SetDefault:
     """The default of a field that exists before and after; no stored row changes."""
 
@@ -228,7 +246,8 @@ class SetDefault:
         return SetDefault(self.path, self.new, self.old)
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SetDoc:
     """The doc of the field at ``path``, or of the named type that stands there (``on``)."""
 
@@ -241,7 +260,8 @@ class SetDoc:
         return SetDoc(self.path, self.new, self.old, self.on)
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SetAliases:
     """The aliases of the field at ``path``, or of the named type that stands there (``on``)."""
 
@@ -254,7 +274,8 @@ class SetAliases:
         return SetAliases(self.path, self.new, self.old, self.on)
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SetProperties:
     """The JSON attributes outside Avro's own, of the field at ``path`` or of the type that stands there (``on``)."""
 
@@ -267,7 +288,8 @@ class SetProperties:
         return SetProperties(self.path, self.new, self.old, self.on)
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SetOrder:
     """The sort order attribute of a field."""
 
@@ -279,7 +301,8 @@ class SetOrder:
         return SetOrder(self.path, self.new, self.old)
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RenameType:
     """A record, enum or fixed gets another full name; ``error`` records become plain ones or the reverse."""
 
