@@ -268,7 +268,6 @@ class _Run:
                 self.table.refresh()
                 landed = self.table.progress_of(self.plan.digest)
                 if landed == "done":
-                    self.journal.settle(self.table)
                     return self._finish(None, 0)
                 if landed == "partly":
                     raise PartlyApplied(

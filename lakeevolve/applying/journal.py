@@ -9,6 +9,7 @@ import itertools
 import json
 import os
 import socket
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ from lakeevolve.tables.base import Table
 
 #: Between a plan's digest and the number of a file, in the names of records.
 _FILE: Final = "-w"
+#: For how many seconds after its note a file is left alone: a commit that a killed process had sent may still land.
+GRACE: Final = 60
 
 
 class Journal:
@@ -45,11 +48,6 @@ class Journal:
             self.store.remove("journal", name)
             del self._noted[name]
 
-    def settle(self, table: Table) -> None:
-        """Delete what was written here for a plan that another process has landed meanwhile."""
-        live = _referred(table, self.plan)
-        self.forget(table.discard([path for path in self._noted.values() if path not in live]))
-
     def end(self) -> None:
         """The apply is over; what is left of its files stays noted."""
         self.store.remove("journal", self.plan)
@@ -67,12 +65,14 @@ class Leftovers:
 def clean(store: TableState, table: Table) -> Leftovers:
     """Delete what applies that were killed had written for a table, as far as they ran on this machine.
 
-    Files of an apply that runs elsewhere, or still runs, are left alone.
+    Only files of plans that never landed are deleted: what belongs to one that did may be live, or be what an earlier
+    snapshot reads. Files of an apply that runs elsewhere, or still runs, are left alone, and so are those noted a
+    moment ago, since a store may still be busy with the last request of a process that is gone.
     """
     noted: dict[str, list[tuple[str, str]]] = {}
     ended = []
     for name, record in _records(store):
-        if _runs(record):
+        if _runs(record) or time.time() - record["at"] < GRACE:
             continue
         if "path" in record:
             noted.setdefault(record["plan"], []).append((name, record["path"]))
@@ -81,29 +81,18 @@ def clean(store: TableState, table: Table) -> Leftovers:
     deleted: list[str] = []
     left: list[str] = []
     for plan, files in noted.items():
-        live = _referred(table, plan)
-        there = set(table.discard([path for _, path in files if path not in live]))
+        landed = table.progress_of(plan) != "none"
+        there = set() if landed else set(table.discard([path for _, path in files]))
         for name, path in files:
             if path in there:
                 left.append(path)
                 continue
-            if path not in live:
+            if not landed:
                 deleted.append(path)
             store.remove("journal", name)
     for name in ended:
         store.remove("journal", name)
     return Leftovers(tuple(deleted), tuple(left))
-
-
-def _referred(table: Table, plan: str) -> set[str]:
-    """The files that the table refers to of those that a plan may have written."""
-    found = {file.path for file in table.files()}
-    for version in table.history():
-        if version.plan == plan:
-            position = table.around(version)[1]
-            if position is not None:
-                found |= {file.path for file in table.files(position)}
-    return found
 
 
 def _records(store: TableState) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -112,12 +101,18 @@ def _records(store: TableState) -> Iterator[tuple[str, dict[str, Any]]]:
             record = json.loads(content)
         except ValueError:
             continue
-        if isinstance(record, dict) and isinstance(record.get("plan"), str) and isinstance(record.get("pid"), int):
+        if isinstance(record, dict) and _is_note(record):
             yield name, record
 
 
+def _is_note(record: dict[str, Any]) -> bool:
+    whole = all(isinstance(record.get(key), int) and not isinstance(record[key], bool) for key in ("pid", "at"))
+    return whole and isinstance(record.get("plan"), str)
+
+
 def _me() -> dict[str, Any]:
-    return {"host": socket.gethostname(), "pid": os.getpid(), "started": _started(os.getpid())}
+    pid = os.getpid()
+    return {"host": socket.gethostname(), "pid": pid, "started": _started(pid), "at": int(time.time())}
 
 
 def _runs(record: dict[str, Any]) -> bool:
