@@ -138,6 +138,13 @@ def test_the_workflows_are_valid_and_what_they_run_runs(
         assert (workplace / file).is_file()
 
 
+def test_the_python_of_the_page_runs(workplace: Path) -> None:
+    (example,) = blocks(ROOT / "docs" / "ci.md", "python")
+    names: dict[str, object] = {}
+    exec(compile(example, "docs/ci.md", "exec"), names)
+    assert "BACKWARD: compatible" in str(names["comment"])
+
+
 def test_the_hook_for_pre_commit_judges_the_project_against_the_last_commit(
     workplace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
