@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -20,6 +21,8 @@ from lakeevolve.model.types import Array, AvroType, Map, Record, Union, branch_n
 from lakeevolve.rules.findings import Finding, by_weight
 from lakeevolve.tables.base import Table, Version
 from lakeevolve.tables.drift import drift
+
+_PINNED: Final = re.compile(r"@v?\d+\Z")
 
 By = Literal["first", "plan", "rollback", "others"]
 
@@ -143,6 +146,9 @@ def past_of(table: Table, state: TableState | None = None) -> Past:
     kept = state or state_of(table.state.id)
     versions = table.history()
     found = ledger.entries(kept)
+    if _PINNED.search(table.uri):
+        # Of a table as it was at a snapshot or version, later entries say nothing.
+        found = tuple(entry for entry in found if entry.version <= versions[-1].number)
     findings = [*ledger.judge(found, table, versions), *drift(versions, table.uri)]
     whole = {entry.name: entry.record for entry in found if entry.record is not None and not entry.fault}
     return Past(table.uri, tuple(_steps(versions, whole)), tuple(sorted(findings, key=by_weight)))

@@ -134,12 +134,12 @@ def plan_all(
         parts = plan_project(project, subject or ())
         code = _told(parts, fail_on, format, output, detailed=detailed_exitcode)
         if out is not None:
-            for file in _saved(parts, out):
+            for file in save_plans(parts, out):
                 note(f"saved to {file}")
         return code
 
 
-def _saved(parts: Parts, folder: str) -> Iterator[str]:
+def save_plans(parts: Parts, folder: str) -> Iterator[str]:
     """Save each plan that holds changes, under the names of its subject and table."""
     from pathlib import Path
 
@@ -151,9 +151,13 @@ def _saved(parts: Parts, folder: str) -> Iterator[str]:
         raise ConfigError(
             f"the folder for the plans cannot be made: {error.strerror}", where=folder, hint="choose a writable path"
         ) from error
+    used: list[str] = []
     for part in parts.parts:
         if part.value is not None and not part.value.empty:
-            yield str(part.value.save(Path(folder) / f"{plan_name(part.subject, part.table or '')}.json"))
+            name = plan_name(part.subject, part.table or "")
+            used.append(name)
+            again = "" if used.count(name) == 1 else f"-{used.count(name)}"
+            yield str(part.value.save(Path(folder) / f"{name}{again}.json"))
 
 
 def plan_name(subject: str, table: str) -> str:

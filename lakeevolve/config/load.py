@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
@@ -82,7 +83,7 @@ def load_project(path: str | Path | None = None) -> Project:
     >>> load_project("lakeevolve.yaml").entry.policy.fail_on  # doctest: +SKIP
     'error'
     """
-    file = find() if path is None else Path(path).absolute()
+    file = find() if path is None else Path(os.path.abspath(path))
     if file is None:
         raise ConfigError(
             f"there is no {NAME} here or in a folder above",
@@ -312,15 +313,22 @@ def _checked(entry: ProjectEntry, document: Document) -> Iterator[Fault]:
             if not colon or scheme not in formats:
                 forms = " or ".join(f"{each}:..." for each in formats)
                 yield line, f"{public_uri(uri)!r} is no URI of a table", f"write {forms}"
-            if uri in owners:
-                yield line, f"the table {public_uri(uri)} belongs to the subject {owners[uri]} already", "keep one"
-            owners.setdefault(uri, name)
+            same = _normal(uri)
+            if same in owners:
+                yield line, f"the table {public_uri(uri)} belongs to the subject {owners[same]} already", "keep one"
+            owners.setdefault(same, name)
         if not subject.source.strip():
             yield document.line(("subjects", name, "source")), f"subjects.{name}.source is empty", "name the schema"
         yield from _renames(subject, name, document)
     for pattern, options in entry.tables.items():
         yield from _options(options, ("tables", pattern), document)
     yield from _policy(entry.policy, document)
+
+
+def _normal(uri: str) -> str:
+    """A URI whose path is written in one way."""
+    scheme, colon, rest = uri.partition(":")
+    return uri if "://" in uri else f"{scheme}{colon}{os.path.normpath(rest)}"
 
 
 def _renames(subject: Subject, name: str, document: Document) -> Iterator[Fault]:

@@ -140,6 +140,13 @@ def test_a_nested_column_is_followed_through_the_rename_of_what_encloses_it() ->
     assert [step.path for step in found.steps] == ["addr.zip", "address.zip", "address.postcode"]
 
 
+def test_a_table_at_an_earlier_version_is_not_held_against_later_entries(orders: str) -> None:
+    table = le.open_table(orders)
+    at = table.history()[2].commit
+    pinned = f"{orders}@v{at}" if orders.startswith("delta:") else f"{orders}@{table.state.position}"
+    assert [finding.rule for finding in past_of(le.open_table(pinned)).findings] == []
+
+
 def test_a_name_that_was_used_again_for_a_new_column_is_another_column() -> None:
     told = past(record(ID, {"name": "a", "type": "int"}), record(ID), record(ID, {"name": "a", "type": "int"}))
     assert [step.path for step in follow(told, "a").steps] == [None, None, "a"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,11 @@ import pytest
 
 import lakeevolve as le
 from lakeevolve.__main__ import main
-from lakeevolve.cli.project import plan_name
+from lakeevolve.cli.project import plan_name, save_plans
+from lakeevolve.config.load import load_project
 from lakeevolve.errors import PRECEDENCE, LakeEvolveError, PermitMissing, worst
 from lakeevolve.model.schema import Schema
+from lakeevolve.planning.project import plan_project
 
 Rows = Callable[[Schema, int, int], pa.Table]
 
@@ -217,6 +220,15 @@ def test_plans_are_saved_by_subject_and_table_and_can_be_applied_one_by_one(shop
     saved = sorted((shop.folder / "plans").iterdir())
     assert [file.name.split(".")[0] for file in saved] == ["orders", "people"]
     assert "is at version 2" in shop.run("apply", str(saved[0]), *ALL)
+
+
+def test_plans_whose_files_would_have_one_name_are_all_saved(shop: Here) -> None:
+    made = plan_project(load_project(), ["orders"])
+    (part,) = made.parts
+    alike = replace(made, parts=(part, replace(part, table="delta:a.b"), replace(part, table="delta:a-b")))
+    names = [Path(file).name for file in save_plans(alike, "plans")]
+    assert names[1:] == ["orders.delta-a-b.json", "orders.delta-a-b-2.json"]
+    assert len(list((shop.folder / "plans").iterdir())) == 3
 
 
 def test_a_limit_that_a_plan_is_over_refuses_it(shop: Here) -> None:

@@ -225,8 +225,8 @@ def test_variables_are_not_filled_in_and_said_not_to_be(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("owner", ["orders", "other"])
-def test_a_table_has_one_subject(owner: str) -> None:
-    tables = "[delta:a, delta:a]" if owner == "orders" else "[delta:a]"
+def test_a_table_has_one_subject_however_its_path_is_written(owner: str) -> None:
+    tables = "[delta:a, delta:./x/../a]" if owner == "orders" else "[delta:./a]"
     text = f"version: 1\nsubjects:\n  orders: {{source: a, tables: {tables}}}\n"
     text += "" if owner == "orders" else "  other: {source: b, tables: [delta:a]}\n"
     (told,) = faults(text)
