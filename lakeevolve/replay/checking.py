@@ -10,15 +10,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from lakeevolve.model import path as paths
 from lakeevolve.replay import counts, predicates
 from lakeevolve.replay.compare import Mismatch, aligned, differences
 from lakeevolve.replay.evidence import FileEvidence
 from lakeevolve.replay.faults import ReaderFault
 from lakeevolve.replay.filehash import FileHash
 from lakeevolve.replay.judging import check_multiset, find, plain
+from lakeevolve.replay.leafsums import LeafSum, leaf_sum
 from lakeevolve.replay.multiset import Rows
 from lakeevolve.replay.sides import (
     RAW_READER,
@@ -38,16 +37,15 @@ from lakeevolve.tables.base import DataFile
 class Checked:
     """What came of one file.
 
-    ``hash`` is that of its expected rows in their order. ``whole`` is their digest as a multiset, ``filtered`` that of
-    those under each filter, and ``inner`` that of those under a filter whose records above the leaf are there.
+    ``hash`` is that of its expected rows in their order. ``whole`` is their digest as a multiset, ``met`` what
+    there is of the leaf of each filter under it.
     ``mismatched`` counts every (row, path) that differs.
     """
 
     file: DataFile
     hash: FileHash = field(default_factory=FileHash)
     whole: Expected = field(default_factory=Expected)
-    filtered: list[Expected] = field(default_factory=list)
-    inner: list[Expected] = field(default_factory=list)
+    met: list[LeafSum] = field(default_factory=list)
     rows: int = 0
     mismatches: list[Mismatch] = field(default_factory=list)
     mismatched: int = 0
@@ -100,8 +98,7 @@ def check_file(job: Job, file: DataFile, compare: bool = True) -> Checked:
 def begin(job: Job, file: DataFile) -> Checked:
     """A file of which no rows have been taken yet."""
     samples = predicates.Samples(job.wanted) if job.wanted else None
-    none = [Expected()] * len(job.asked)
-    return Checked(file, filtered=none[:], inner=none[:], samples=samples)
+    return Checked(file, met=[LeafSum()] * len(job.asked), samples=samples)
 
 
 def _take_all(job: Job, file: DataFile, found: Checked) -> None:
@@ -129,37 +126,15 @@ def take(job: Job, found: Checked, rows: Rows) -> None:
 
 def _count(job: Job, found: Checked, batch: pa.RecordBatch) -> None:
     """Count rows into the sums of the whole, if it is compared as a multiset, and of each filter."""
-    filtered = job.filtered
-    compared = batch if job.sums else batch.select(sorted(filtered))
-    made = Digested.of(compared, job.softly, filtered)
     if job.sums:
-        found.whole += made.sum()
-    leaves = _Leaves(batch)
+        found.whole += Digested.of(batch, job.softly).sum()
+    leaves: dict[str, pa.Array | None] = {}
     for index, one in enumerate(job.asked):
-        mask = predicates.satisfied(leaves.values(one.path), one.predicate, batch.num_rows)
-        there = leaves.above(one.path)
-        under = made.sum(one.columns, mask)
-        found.filtered[index] += under
-        found.inner[index] += under if there is None else made.sum(one.columns, pc.and_(mask, there))
-
-
-class _Leaves:
-    """Leaf columns of a batch, each taken out once however many filters there are on it."""
-
-    def __init__(self, batch: pa.RecordBatch) -> None:
-        self._batch = batch
-        self._values: dict[str, pa.Array | None] = {}
-
-    def values(self, path: str) -> pa.Array | None:
-        if path not in self._values:
-            self._values[path] = predicates.column(self._batch, path)
-        return self._values[path]
-
-    def above(self, path: str) -> pa.Array | None:
-        """Which rows have every record that the leaf lies in; None where all do."""
-        holder = paths.parent(path)
-        found = self.values(holder) if holder else None
-        return None if found is None or found.null_count == 0 else found.is_valid()
+        if one.path not in leaves:
+            leaves[one.path] = predicates.column(batch, one.path)
+        values = leaves[one.path]
+        mask = predicates.satisfied(values, one.predicate, batch.num_rows)
+        found.met[index] += leaf_sum(values, batch.num_rows, mask)
 
 
 def _in_order(job: Job, file: DataFile, found: Checked) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakeevolve.model import path as paths
 from lakeevolve.model.types import Fixed, Primitive
@@ -13,6 +14,7 @@ from lakeevolve.replay import faults, predicates, why
 from lakeevolve.replay.compare import Mismatch, differences
 from lakeevolve.replay.faults import ReaderFault
 from lakeevolve.replay.filterfaults import Modelled, modelled
+from lakeevolve.replay.leafsums import LeafSum, given
 from lakeevolve.replay.multiset import Located, Rows, Side, locate
 from lakeevolve.replay.predicates import Filter
 from lakeevolve.replay.sides import Batches, Expected, Job, Unreadable, actual_rows, expected_rows, type_mismatches
@@ -61,6 +63,35 @@ def check_multiset(
             reader_faults += found
             return []
     return _named(job, files, read, file, asked, excused, models)
+
+
+def check_filter(
+    job: Job,
+    files: Sequence[DataFile],
+    met: LeafSum,
+    file: DataFile | None,
+    asked: Filter,
+    reader_faults: list[ReaderFault],
+) -> list[Mismatch]:
+    """Judge what the reader gives of *files* (all of them at once, or one) under a filter.
+
+    ``met`` is what there must be of the filter's leaf. Listed faults are appended to *reader_faults*.
+    """
+    try:
+        if given(job, file, asked) == met:
+            return []
+    except Unreadable:
+        # Said below, once it is known whether it is a listed fault.
+        pass
+    total, inner = Expected(), Expected()
+    for one in files:
+        for rows in expected_rows(job, one):
+            mask = predicates.matches(rows.batch, asked.predicate)
+            there = predicates.above(rows.batch, asked.path)
+            made = Digested.of(rows.batch.select(list(asked.columns)), job.softly)
+            total += made.sum(None, mask)
+            inner += made.sum(None, mask if there is None else pc.and_(mask, there))
+    return check_multiset(job, files, total, file, asked, reader_faults, inner)
 
 
 def _modelled(

@@ -16,7 +16,8 @@ from lakeevolve.replay.evidence import FileEvidence, installed
 from lakeevolve.replay.faults import ReaderFault
 from lakeevolve.replay.filehash import FileHash
 from lakeevolve.replay.fold import Folds
-from lakeevolve.replay.judging import check_multiset
+from lakeevolve.replay.judging import check_filter, check_multiset
+from lakeevolve.replay.leafsums import LeafSum
 from lakeevolve.replay.multiset import Rows
 from lakeevolve.replay.preconditions import Broken, check_preconditions
 from lakeevolve.replay.result import OWN_READER, ReplayResult, make_evidence, named
@@ -305,10 +306,9 @@ class _Proof:
         known = {(m.file, m.row) for m in self.mismatches}
 
         def judge(index: int) -> tuple[int, list[Mismatch], list[ReaderFault]]:
-            total = sum((one.filtered[index] for one in checked), Expected())
-            inner = sum((one.inner[index] for one in checked), Expected())
+            met = sum((one.met[index] for one in checked), LeafSum())
             excused: list[ReaderFault] = []
-            found = check_multiset(self.job, self.files, total, None, self.job.asked[index], excused, inner)
+            found = check_filter(self.job, self.files, met, None, self.job.asked[index], excused)
             return index, found, excused
 
         judged = self.engine.map_unordered(judge, range(len(self.job.asked)))
@@ -320,7 +320,7 @@ class _Proof:
                 {
                     "path": predicate.path,
                     "op": predicate.op,
-                    "rows": sum(one.filtered[index].exact.count for one in checked),
+                    "rows": sum(one.met[index].count for one in checked),
                     "verdict": "differs" if found else "reader-fault" if excused else "equal",
                 }
             )

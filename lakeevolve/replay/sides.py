@@ -100,11 +100,6 @@ class Job:
         return self.folds.newest.schema.record
 
     @property
-    def filtered(self) -> frozenset[str]:
-        """The columns that any filter compares."""
-        return frozenset(name for each in self.asked for name in each.columns)
-
-    @property
     def columns(self) -> tuple[str, ...]:
         return (*(f.name for f in self.record.fields), *self.foreign)
 

@@ -21,7 +21,8 @@ from lakeevolve.replay.faults import ReaderFault
 from lakeevolve.replay.filehash import FileHash
 from lakeevolve.replay.fold import Folds
 from lakeevolve.replay.forward import protected
-from lakeevolve.replay.judging import check_multiset
+from lakeevolve.replay.judging import check_filter, check_multiset
+from lakeevolve.replay.leafsums import LeafSum
 from lakeevolve.replay.oracle import Oracle
 from lakeevolve.replay.preconditions import check_preconditions
 from lakeevolve.replay.readers import Reader, open_reader
@@ -373,15 +374,11 @@ class _Run:
             found: list[Mismatch] = []
             excused: list[ReaderFault] = []
             if whole:
-                total, inner = (
-                    sum((sums[index] for sums in every), Expected())
-                    for every in ([one.filtered for one in checked], [one.inner for one in checked])
-                )
-                found = check_multiset(self.job, self.files, total, None, one_of, excused, inner)
+                met = sum((one.met[index] for one in checked), LeafSum())
+                found = check_filter(self.job, self.files, met, None, one_of, excused)
             else:
                 for one in checked:
-                    total, inner = one.filtered[index], one.inner[index]
-                    found += check_multiset(self.job, [one.file], total, one.file, one_of, excused, inner)
+                    found += check_filter(self.job, [one.file], one.met[index], one.file, one_of, excused)
             return index, found, excused
 
         for index, found, excused in sorted(self._map(judge, range(len(asked))), key=lambda judged: judged[0]):
@@ -392,7 +389,7 @@ class _Run:
                 {
                     "path": asked[index].path,
                     "op": asked[index].predicate.op,
-                    "rows": sum(one.filtered[index].exact.count for one in checked),
+                    "rows": sum(one.met[index].count for one in checked),
                     "verdict": verdict if found is not None and (checked or not self.files) else "not-judged",
                 }
             )
