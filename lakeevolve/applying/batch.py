@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
@@ -167,7 +168,11 @@ def apply_batch(
             done.update(one_table(places))
     else:
         with ThreadPoolExecutor(jobs) as pool:
-            running = [pool.submit(lambda places: list(one_table(places)), places) for places in tables.values()]
+            # Each thread with what this one knows: the project whose state it is.
+            running = [
+                pool.submit(copy_context().run, lambda places: list(one_table(places)), places)
+                for places in tables.values()
+            ]
             try:
                 for each in running:
                     done.update(each.result())

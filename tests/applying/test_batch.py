@@ -166,3 +166,10 @@ def test_an_approval_in_python_is_asked_for_each_plan(folder: Path) -> None:
     word = Approval(plan=le.load_plan(folder / "b.json").digest, approver="ann", until=date(2999, 1, 1))
     done = apply_batch([folder / "b.json"], approvals=[word])
     assert done.outcomes[0].status == "applied"
+
+
+def test_plans_that_run_at_once_keep_their_records_where_the_project_says(folder: Path, tmp_path: Path) -> None:
+    config = tmp_path / "project.yaml"
+    config.write_text("version: 1\nstate: kept\n")
+    main(["apply", str(folder), "--yes", "--allow", "rewrite", "--jobs", "2", "--config", str(config)])
+    assert len(list((tmp_path / "kept").rglob("ledger/*.json"))) == 2
