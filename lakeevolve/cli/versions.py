@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import platform
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 
 from lakeevolve._version import __version__
 
 LIBRARIES = ("pyiceberg", "deltalake", "pyarrow", "fastavro", "typer")
+#: What extras bring; told where it is installed.
+EXTRAS = ("duckdb", "polars", "polars-avro", "obstore")
 
 
 def versions() -> str:
@@ -17,4 +20,7 @@ def versions() -> str:
             found.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             found.append(f"{name} not installed")
+    for name in EXTRAS:
+        with suppress(PackageNotFoundError):
+            found.append(f"{name} {version(name)}")
     return "\n".join(found)

@@ -24,7 +24,7 @@ def of_replay(result: ReplayResult, uri: str) -> tuple[Finding, ...]:
             path=each.path,
             from_=each.expected_type,
             to=each.actual_type,
-            message=f"{_place(each.file, each.row)}: {each.reason}",
+            message=f"{_place(each.file, each.row)}: {each.reason}{f'; {each.why}' if each.why else ''}",
             breaks=f"whoever reads the table{f' with {each.reader}' if each.reader else ''}",
             fix="restore the table to the version before, or rewrite the file",
             subject=uri,

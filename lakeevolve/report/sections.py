@@ -9,7 +9,7 @@ from typing import Any
 from lakeevolve.model.change import Change
 from lakeevolve.model.change_json import change_from_json
 from lakeevolve.model.sentence import describe_change, told_change
-from lakeevolve.redaction import public_uri
+from lakeevolve.redaction import public_path
 from lakeevolve.report.outcome import Outcome
 from lakeevolve.report.places import file_of
 from lakeevolve.report.text import counted, sign, size
@@ -174,7 +174,7 @@ def _applied(record: Mapping[str, Any]) -> Iterator[Section]:
 def _replayed(record: Mapping[str, Any]) -> Iterator[Section]:
     evidence = record["evidence"]
     rows = tuple(
-        (public_uri(each["path"]), str(each["version"]), "inferred" if each["inferred"] else "", f"{each['rows']:,}")
+        (public_path(each["path"]), str(each["version"]), "inferred" if each["inferred"] else "", f"{each['rows']:,}")
         for each in evidence["files"]
     )
     if rows:
