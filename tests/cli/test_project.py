@@ -17,7 +17,7 @@ import lakeevolve as le
 from lakeevolve.__main__ import main
 from lakeevolve.cli.project import plan_name, save_plans
 from lakeevolve.config.load import load_project
-from lakeevolve.errors import PRECEDENCE, LakeEvolveError, PermitMissing, worst
+from lakeevolve.errors import PRECEDENCE, Interrupted, LakeEvolveError, PermitMissing, worst
 from lakeevolve.model.schema import Schema
 from lakeevolve.planning.project import plan_project
 
@@ -156,6 +156,42 @@ def test_apply_asks_for_a_yes_where_there_is_no_terminal(shop: Here) -> None:
     assert "--yes" in shop.fails("apply", *ALL)
     assert "could be applied" in shop.run("apply", "-s", "orders", "--dry-run", *ALL)
     assert shop.json("plan", "-s", "orders", "--detailed-exitcode", code=3)
+
+
+def test_an_interruption_is_told_of_its_table_and_the_rest_is_not_begun(
+    shop: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import lakeevolve.applying.project as applying
+
+    def stop(*_: object, **__: object) -> None:
+        raise Interrupted("interrupted: the table is as it was", hint="run it again")
+
+    monkeypatch.setattr(applying, "apply", stop)
+    made = shop.json("apply", "--yes", *ALL, code=130)
+    assert [part["code"] for part in made["parts"]] == [130, 130]
+    assert [part["error"]["what"] for part in made["parts"]] == [
+        "interrupted: the table is as it was",
+        "not begun: the run was interrupted before",
+    ]
+
+
+def test_what_nobody_thought_of_is_one_parts_failure_and_shows_no_value(
+    shop: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import lakeevolve.planning.project as planning
+
+    make = planning.make_plan
+
+    def fail(table: Any, *args: Any, **more: Any) -> Any:
+        if more["subject"] == "orders":
+            raise RuntimeError("a-secret-row-value")
+        return make(table, *args, **more)
+
+    monkeypatch.setattr(planning, "make_plan", fail)
+    made = shop.json("plan", code=2)
+    assert made["parts"][0]["error"]["what"] == "an unexpected RuntimeError"
+    assert made["parts"][1]["result"]["steps"]
+    assert "a-secret-row-value" not in json.dumps(made)
 
 
 def test_tables_that_others_write_to_are_left_alone_where_idleness_is_required(shop: Here) -> None:
