@@ -298,6 +298,8 @@ def verify(
     readers: Sequence[str] = (),
     contracts: Sequence[Any] = (),
     engine: Any = None,
+    *,
+    mode: str | None = None,
 ) -> ReplayResult:
     """Compare what every row reads as with what the resolutions say. See :func:`lakeevolve.replay.verify.verify`."""
     from lakeevolve.applying.proofs import proofs_of
@@ -305,4 +307,4 @@ def verify(
 
     live = open_table(table) if isinstance(table, str) else table
     proofs = proofs_of(live) if full else ()
-    return replay(live, against, full, columns, sample, readers, contracts, engine, evidence=proofs)
+    return replay(live, against, full, columns, sample, readers, contracts, engine, mode=mode, evidence=proofs)
