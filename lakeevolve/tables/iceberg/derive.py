@@ -22,6 +22,7 @@ from pyiceberg.utils.decimal import decimal_to_unscaled
 from lakeevolve.avro.defaults import check_default
 from lakeevolve.errors import UnsupportedTable
 from lakeevolve.model import path as paths
+from lakeevolve.model.match import match_fields
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import (
     NO_DEFAULT,
@@ -117,9 +118,10 @@ class Derivation:
     ) -> Record:
         fields = []
         names = {column.name for column in struct.fields}
+        models = self._models(struct, model, new_path)
         for column in struct.fields:
             here = paths.child(path, column.name)
-            like = self._model(column, model, here, new_path)
+            like = models.get(column.name)
             if top and (column.field_id in self.foreign or (like is None and column.name.startswith("_"))):
                 continue
             there = paths.child(new_path, like.name if like is not None else column.name)
@@ -151,19 +153,15 @@ class Derivation:
             number += 1
         return self._records[name]
 
-    def _model(self, column: NestedField, model: Record | None, path: str, new_path: str) -> Field | None:
-        """The field that says what the column means."""
-        if column.field_id in self.known:
-            return self.known[column.field_id].field
-        if model is None:
-            return None
-        same = model.field(column.name)
-        for each in model.fields if self.renames else ():
-            if self.renames.get(paths.child(new_path, each.name)) == path:
-                return each
-        if same is not None and paths.child(new_path, same.name) not in self.renames:
-            return same
-        return next((each for each in model.fields if column.name in each.aliases), None)
+    def _models(self, struct: StructType, model: Record | None, new_path: str) -> dict[str, Field]:
+        """The field that says what a column means, by the column's name: the one that will continue it."""
+        found: dict[str, Field] = {}
+        if model is not None:
+            columns = Record("Columns", tuple(Field(column.name, NULL) for column in struct.fields))
+            pairs, _ = match_fields(columns, model, path=new_path, renames=self.renames)
+            found = {columns.fields[old].name: model.fields[new] for new, old in pairs if old is not None}
+        found.update((c.name, self.known[c.field_id].field) for c in struct.fields if c.field_id in self.known)
+        return found
 
     def _field(self, column: NestedField, like: Field | None, path: str, new_path: str, owner: str) -> Field:
         known = self.known.get(column.field_id)

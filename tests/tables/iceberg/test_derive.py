@@ -241,3 +241,24 @@ def test_an_initial_default_is_what_older_rows_read(type_: Any, value: Any, defa
     one, other = Derivation().schema(columns, "t").fields
     assert one.default == other.default == default
     assert not other.type.null_first
+
+
+def test_a_column_means_what_the_field_does_that_will_continue_it() -> None:
+    columns = IcebergSchema(
+        NestedField(
+            1,
+            "s",
+            StructType(
+                NestedField(2, "a", StringType(), required=True), NestedField(3, "b", StringType(), required=True)
+            ),
+            required=True,
+        )
+    )
+    kind = {"type": "enum", "name": "E", "symbols": ["X"]}
+    swapped = [{"name": "a", "type": "string", "aliases": ["b"]}, {"name": "b", "type": kind, "aliases": ["a"]}]
+    hint = schema_of({"name": "s", "type": {"type": "record", "name": "S", "fields": swapped}})
+    (found,) = Derivation(hint).schema(columns, "t").fields
+    assert [(field.name, getattr(field.type, "symbols", None)) for field in found.type.fields] == [
+        ("a", ("X",)),
+        ("b", None),
+    ]
