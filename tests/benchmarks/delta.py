@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -34,6 +35,7 @@ _GROWTH = 1.3
 
 def measure() -> list[Figure]:
     with tempfile.TemporaryDirectory() as folder:
+        os.environ["LAKEEVOLVE_STATE"] = str(Path(folder) / "state")
         return [*_planning(Path(folder)), *_rewriting(Path(folder)), *_memory(Path(folder))]
 
 
@@ -166,7 +168,7 @@ def _memory(folder: Path) -> Iterator[Figure]:
         where = folder / f"many-{times}"
         _fill(where, MANY_ROWS * times, MANY_FILES * times)
         done = subprocess.run(
-            [sys.executable, "-c", _APPLY, f"delta:{where}", json.dumps(_record_json(_TARGET)), str(folder / "state")],
+            [sys.executable, "-c", _APPLY, f"delta:{where}", json.dumps(_record_json(_TARGET))],
             capture_output=True,
             text=True,
             check=True,
@@ -180,8 +182,7 @@ def _memory(folder: Path) -> Iterator[Figure]:
 
 
 _APPLY = """
-import json, os, resource, sys
-os.environ["LAKEEVOLVE_STATE"] = sys.argv[3]
+import json, resource, sys
 import lakeevolve as le
 le.apply(le.plan(sys.argv[1], json.loads(sys.argv[2])), allow=("rewrite", "backfill"))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
