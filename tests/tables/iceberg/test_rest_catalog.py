@@ -182,7 +182,12 @@ def test_the_command_line_finds_the_catalog_in_pyicebergs_own_configuration(
 def test_what_pyiceberg_deprecates_is_no_concern_of_the_user(store: Any, uri: str, configured: Any) -> None:
     home = configured({name: value for name, value in store.rest().items() if name != "oauth2-server-uri"})
     done = subprocess.run(
-        [sys.executable, "-m", "lakeevolve", "history", uri], capture_output=True, text=True, timeout=120, cwd=home
+        [sys.executable, "-m", "lakeevolve", "history", uri],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=home,
+        env={**os.environ, "PYTHONPATH": str(Path(le.__file__).parents[1])},
     )
     assert (done.returncode, done.stderr) == (0, "")
 
