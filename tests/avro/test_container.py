@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import binascii
+import bz2
 import datetime as dt
 import gc
 import io
 import json
 import logging
+import lzma
 import random
+import tracemalloc
 import uuid
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -319,6 +323,49 @@ def test_a_value_that_is_none_of_its_type_is_named_by_row_and_path(
     with pytest.raises(SourceError, match=what) as caught:
         read(file)
     assert caught.value.where == f"{file}, row 2, value[]"
+
+
+PACKED: dict[str, Callable[[bytes], bytes]] = {
+    "deflate": lambda data: zlib.compress(data)[2:-4],
+    "bzip2": bz2.compress,
+    "xz": lzma.compress,
+    "zstandard": lambda data: pa.compress(data, codec="zstd", asbytes=True),
+    "snappy": lambda data: pa.compress(data, codec="snappy", asbytes=True) + binascii.crc32(data).to_bytes(4, "big"),
+    "lz4": lambda data: len(data).to_bytes(4, "little") + pa.compress(data, codec="lz4_raw", asbytes=True),
+}
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_a_block_that_unpacks_to_more_than_a_block_may_hold_is_refused_before_it_does(
+    file: Path, codec: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakeevolve.avro.container.blocks.LARGEST", 5_000_000)
+    start = header(record(("id", "long"), ("data", "bytes")), codec=codec.encode())
+
+    def one(size: int) -> bytes:
+        return block(PACKED[codec](b"\x02" + long(size) + bytes(size)), 1)
+
+    file.write_bytes(start + one(4_900_000) + one(10))
+    assert [len(row["data"]) for row in read(file)] == [4_900_000, 10]
+    file.write_bytes(start + one(10) + one(20_000_000))
+    tracemalloc.start()
+    with pytest.raises(SourceError, match="block 2"):
+        read(file)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40_000_000
+
+
+@pytest.mark.parametrize(("codec", "pack"), [("bzip2", bz2.compress), ("xz", lzma.compress)])
+def test_packed_streams_may_follow_each_other_and_have_to_end(
+    file: Path, codec: str, pack: Callable[[bytes], bytes]
+) -> None:
+    start = header(record(("id", "long")), codec=codec.encode())
+    file.write_bytes(start + block(pack(long(1)) + pack(long(2)) + b"more" * 10, 2))
+    assert read(file) == [{"id": 1}, {"id": 2}]
+    file.write_bytes(start + block(pack(long(1)) + pack(long(2))[:-6], 2))
+    with pytest.raises(SourceError, match="block 1"):
+        read(file)
 
 
 def test_large_rows_make_shorter_batches(file: Path) -> None:

@@ -9,7 +9,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import IO, Final
+from typing import IO, Any, Final
 
 import pyarrow as pa
 
@@ -18,6 +18,9 @@ from lakeevolve.errors import SourceError
 
 #: Encoded bytes that one batch holds at most, whatever ``batch_size`` says.
 HELD: Final = 32 << 20
+#: Bytes of a block, unpacked, at most: a few packed ones can stand for any number of bytes.
+LARGEST: Final = 1 << 30
+_PIECE: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,41 @@ def unpacker(name: str, codec: str) -> Callable[[bytes], bytes]:
 
 def _deflate(data: bytes) -> bytes:
     # Some writers leave the end of the zlib format behind the deflated bytes.
-    return zlib.decompressobj(-15).decompress(data)
+    return _fitting(zlib.decompressobj(-15).decompress(data, LARGEST + 1))
+
+
+def _bzip2(data: bytes) -> bytes:
+    return _streams(bz2.BZ2Decompressor, data)
+
+
+def _xz(data: bytes) -> bytes:
+    return _streams(lzma.LZMADecompressor, data)
+
+
+def _streams(make: Callable[[], Any], data: bytes) -> bytes:
+    """What packed streams hold that follow each other; what follows and is none is passed over."""
+    parts: list[bytes] = []
+    size = 0
+    while data:
+        stream = make()
+        try:
+            part = stream.decompress(data, LARGEST - size + 1)
+        except (OSError, lzma.LZMAError):
+            if parts:
+                break
+            raise
+        parts.append(part)
+        size += len(_fitting(part, size))
+        if not stream.eof:
+            raise ValueError("the block's packed bytes have no end")
+        data = stream.unused_data
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _fitting(data: bytes, before: int = 0) -> bytes:
+    if before + len(data) > LARGEST:
+        raise ValueError("the block is too large")
+    return data
 
 
 def _snappy(data: bytes) -> bytes:
@@ -129,7 +166,7 @@ def _snappy(data: bytes) -> bytes:
         shift += 7
         if byte < 0x80:
             break
-    if size > 64 * len(data):  # at best, three bytes stand for 64
+    if size > min(64 * len(data), LARGEST):  # at best, three bytes stand for 64
         raise ValueError("the block's size is wrong")
     unpacked: bytes = pa.decompress(data[:-4], size, "snappy", asbytes=True)
     # What Avro puts behind a block: the CRC32 of what it holds.
@@ -140,14 +177,18 @@ def _snappy(data: bytes) -> bytes:
 
 def _zstandard(data: bytes) -> bytes:
     with pa.input_stream(pa.BufferReader(data), compression="zstd") as stream:
-        unpacked: bytes = stream.read()
-    return unpacked
+        parts: list[bytes] = []
+        size = 0
+        while part := stream.read(_PIECE):
+            size += len(_fitting(part, size))
+            parts.append(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _lz4(data: bytes) -> bytes:
     # No codec of the specification; what fastavro writes under the name: the size, then one block.
     size = int.from_bytes(data[:4], "little")
-    if size > 256 * len(data):
+    if size > min(256 * len(data), LARGEST):
         raise ValueError("the block's size is wrong")
     unpacked: bytes = pa.decompress(data[4:], size, "lz4_raw", asbytes=True)
     return unpacked
@@ -156,8 +197,8 @@ def _lz4(data: bytes) -> bytes:
 _CODECS: Final[dict[str, Callable[[bytes], bytes]]] = {
     "null": bytes,
     "deflate": _deflate,
-    "bzip2": bz2.decompress,
-    "xz": lzma.decompress,
+    "bzip2": _bzip2,
+    "xz": _xz,
     "snappy": _snappy,
     "zstandard": _zstandard,
     "lz4": _lz4,
