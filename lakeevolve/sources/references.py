@@ -7,8 +7,9 @@ there has exactly that full name; the same holds for what that file uses.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lakeevolve.avro.parse import parse
@@ -24,14 +25,25 @@ _UNKNOWN = "unknown type "
 _NO_REFERENCE = frozenset({*PRIMITIVES, "record", "error", "enum", "fixed", "array", "map"})
 
 
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """A list of the types that a text lacks, on one line, and the text itself as its last element."""
+
+    text: str
+    added: tuple[str, ...]
+
+
 def parse_with(text: str | bytes, name: str, sibling: Sibling, *, lenient: bool = False) -> Schema:
     """Parse a schema's text; what it lacks is taken from the files beside it."""
     try:
         found = parse(text, source_name=name, lenient=lenient)
     except SchemaError as error:
-        whole = _completed(text, sibling) if _UNKNOWN in error.what else None
-        if whole is None:
+        if _UNKNOWN not in error.what:
             raise
+        whole = _completed(text, sibling)
+        if whole is None:
+            hint = "or define it in the file of its name, beside this one"
+            raise SchemaError(error.what, where=error.where, hint=f"{error.hint}; {hint}") from error
         return _parse_whole(whole, name, lenient)
     if lenient and any(_UNKNOWN in warning for warning in found.warnings):
         whole = _completed(text, sibling)
@@ -39,25 +51,34 @@ def parse_with(text: str | bytes, name: str, sibling: Sibling, *, lenient: bool 
     return found
 
 
-def _parse_whole(whole: tuple[str, int], name: str, lenient: bool) -> Schema:
-    text, count = whole
+def _parse_whole(whole: _Whole, name: str, lenient: bool) -> Schema:
     try:
-        made = parse(text, source_name=name, lenient=lenient)
+        made = parse(whole.text, source_name=name, lenient=lenient)
     except SchemaError as error:
-        # The file itself stands last in the list.
-        own = f"$[{count}]"
-        where = None if error.where is None else error.where.replace(own, "$", 1)
-        raise SchemaError(error.what, where=where, hint=error.hint) from error
+        raise _placed(error, whole, name) from error
     # What was added stands before the file's own text, on its first line.
     own_lines = {path: line for path, line in made.lines.items() if line > 1 or not path}
-    return replace(made, lines=own_lines if "\n" in text else {})
+    return replace(made, lines=own_lines if "\n" in whole.text else {})
 
 
-def _completed(text: str | bytes, sibling: Sibling) -> tuple[str, int] | None:
-    """A list of the types that the text lacks, on one line, and the text itself as its last element; and their number.
+def _placed(error: SchemaError, whole: _Whole, name: str) -> SchemaError:
+    """The error with its place in the file that holds it."""
+    found = re.search(r"\$\[(\d+)\]([^,]*)", error.where or "")
+    if found is None:
+        return error
+    at = int(found.group(1))
+    if at == len(whole.added):
+        # The file itself stands last in the list.
+        where = (error.where or "").replace(f"$[{at}]", "$", 1)
+        return SchemaError(error.what, where=where, hint=error.hint)
+    what, hint = error.what, error.hint
+    if "before its definition" in what:
+        what, hint = f"{what}, since two files use each other's types", "define them in one file"
+    return SchemaError(what, where=f"{name}, in the type {whole.added[at]} that it uses: ${found.group(2)}", hint=hint)
 
-    None where something is found nowhere: the parser says what.
-    """
+
+def _completed(text: str | bytes, sibling: Sibling) -> _Whole | None:
+    """None where something is found nowhere: the parser says what."""
     whole = text.decode("utf-8-sig") if isinstance(text, bytes) else text.removeprefix("\ufeff")
     main = json.loads(whole)
     if not defines(main):
@@ -80,7 +101,7 @@ def _completed(text: str | bytes, sibling: Sibling) -> tuple[str, int] | None:
     if not add(main, (declared(main),)) or not added:
         return None
     before = ", ".join(json.dumps(node, ensure_ascii=False) for node in added.values())
-    return f"[{before}, {whole.strip()}]", len(added)
+    return _Whole(f"[{before}, {whole.strip()}]", tuple(added))
 
 
 def _find(name: str, sibling: Sibling) -> Any:

@@ -106,3 +106,27 @@ def test_types_of_other_files_are_found_at_a_revision_too(files: Path) -> None:
     assert load("git:HEAD:Order.avsc") == le.load(WHOLE)
     with pytest.raises(SchemaError, match="unknown type"):
         load("Order.avsc")
+
+
+def test_two_files_that_use_each_others_types_are_told_so(files: Path) -> None:
+    back = {"type": "record", "name": "Address", "namespace": "shop", "fields": [{"name": "of", "type": "Order"}]}
+    Path("Address.avsc").write_text(json.dumps(back))
+    with pytest.raises(SchemaError, match="each other") as caught:
+        load("Order.avsc")
+    assert "in the type shop.Address" in str(caught.value.where)
+    assert "$.fields[0].type" in str(caught.value.where)
+
+
+def test_an_error_in_another_file_names_its_type(files: Path) -> None:
+    Path("Address.avsc").write_text(json.dumps({**ADDRESS, "fields": [{"type": "string"}]}))
+    with pytest.raises(SchemaError) as caught:
+        load("Order.avsc")
+    assert "in the type shop.Address that it uses: $.fields[0]" in str(caught.value.where)
+
+
+def test_a_type_that_is_nowhere_may_be_defined_beside_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "a.avsc"
+    file.write_text(json.dumps({**ORDER, "fields": [{"name": "x", "type": "Adress"}]}))
+    with pytest.raises(SchemaError) as caught:
+        load(file)
+    assert "beside this one" in str(caught.value.hint)
