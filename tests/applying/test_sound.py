@@ -182,7 +182,7 @@ def test_whatever_is_changed_in_a_plan_it_is_refused_or_does_the_same_with_the_s
     assert le.apply(honest, allow=ALL, table=table, dry_run=True).status == "dry-run"
     record = json.loads(json.dumps(honest.to_json()))
 
-    @settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(edits(record))
     def check(edited: dict[str, Any]) -> None:
         file = sealed(edited, tmp_path / "plan.json")

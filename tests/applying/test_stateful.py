@@ -231,8 +231,8 @@ class DeltaLife(Life):
 @pytest.mark.parametrize("life", [IcebergLife, DeltaLife])
 def test_the_life_of_a_table_is_that_of_the_model(life: type[Life]) -> None:
     how = settings(
-        max_examples=6,
-        stateful_step_count=8,
+        max_examples=4,
+        stateful_step_count=7,
         deadline=None,
         derandomize=True,
         suppress_health_check=list(HealthCheck),
