@@ -16,6 +16,7 @@ from typing import Any, Final
 from lakeevolve.avro.parse import parse
 from lakeevolve.errors import SourceError, SourceNotFound, UnknownScheme
 from lakeevolve.model.schema import Schema
+from lakeevolve.sources.folder import text_of
 from lakeevolve.sources.references import parse_with
 
 #: Scheme -> dotted name of the function that reads it. Lazy, so that a schema file never loads a table library, and
@@ -144,14 +145,7 @@ def _read_file(path: str, *, lenient: bool = False) -> Schema:
         described = _described(text)
         if described is not None:
             return parse(described, source_name=path, lenient=lenient)
-    return parse_with(text, path, lambda name: _sibling(file.with_name(name)), lenient=lenient)
-
-
-def _sibling(file: Path) -> str | None:
-    try:
-        return file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError):
-        return None
+    return parse_with(text, path, lambda name: text_of(file.with_name(name)), lenient=lenient)
 
 
 def _described(text: str) -> Any:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from lakeevolve.errors import SourceError, SourceNotFound
 from lakeevolve.model.schema import Schema
 from lakeevolve.sources.names import in_order, is_schema_file
-from lakeevolve.sources.references import parse_with
+from lakeevolve.sources.references import parse_with, versions_among
 
 ALL = "@*"
 
@@ -68,7 +68,8 @@ def expand(location: str) -> list[str]:
     files = in_order(name.rpartition("/")[2] for name in names if is_schema_file(name))
     if not files:
         raise SourceNotFound("the folder holds no schema", where=place.uri, hint="schemas are *.avsc files")
-    return [Location(place.revision, folder + name).uri for name in files]
+    texts = {name: _sibling(Location(place.revision, folder + name)) for name in files}
+    return [Location(place.revision, folder + name).uri for name in versions_among(texts)]
 
 
 def _location(location: str) -> Location:

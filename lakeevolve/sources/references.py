@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -102,6 +102,22 @@ def _completed(text: str | bytes, sibling: Sibling) -> _Whole | None:
         return None
     before = ", ".join(json.dumps(node, ensure_ascii=False) for node in added.values())
     return _Whole(f"[{before}, {whole.strip()}]", tuple(added))
+
+
+def versions_among(texts: Mapping[str, str | None]) -> list[str]:
+    """Of the schema files of a folder, by name, those that are versions: not the types that others of them use."""
+    roots: dict[str, str] = {}
+    used: set[str] = set()
+    for file, text in texts.items():
+        try:
+            node = json.loads(text or "")
+        except ValueError:
+            # Whoever reads the file says what is wrong with it.
+            continue
+        if defines(node):
+            roots[file] = declared(node)
+            used |= set(_lacking(node, "", set(_definitions(node, ""))))
+    return [file for file in texts if roots.get(file) not in used] or list(texts)
 
 
 def _find(name: str, sibling: Sibling) -> Any:

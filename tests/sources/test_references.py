@@ -130,3 +130,19 @@ def test_a_type_that_is_nowhere_may_be_defined_beside_the_file(tmp_path: Path) -
     with pytest.raises(SchemaError) as caught:
         load(file)
     assert "beside this one" in str(caught.value.hint)
+
+
+def test_types_that_versions_use_are_no_versions(files: Path) -> None:
+    from lakeevolve.sources import expand
+
+    Path("Order.avsc").rename("v1.avsc")
+    wider = {**ORDER, "fields": [*ORDER["fields"], {"name": "n", "type": "int", "default": 0}]}
+    Path("v2.avsc").write_text(json.dumps(wider))
+    assert [path.name for path in expand(".")] == ["v1.avsc", "v2.avsc"]
+    who = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+    for command in (["init", "-q"], ["add", "."], [*who, "commit", "-qm", "first"]):
+        subprocess.run(["git", *command], check=True)
+    assert expand("git:HEAD:./") == ["git:HEAD:./v1.avsc", "git:HEAD:./v2.avsc"]
+    assert le.check(wider | {"fields": [ORDER["fields"][0]]}, ".").compatible
+    Path("v3.avsc").write_text("broken")
+    assert [Path(path).name for path in expand(".")] == ["v1.avsc", "v2.avsc", "v3.avsc"]
