@@ -135,7 +135,7 @@ def _under_mapping(change: Change, found: Capability, sql: str | None) -> Capabi
         "external",
         "Spark SQL" if sql is None else f"Spark SQL: {sql}",
         "the table uses column mapping, under which delta-rs cannot change columns (delta-io/delta-rs#930); "
-        + ("Spark makes the change in steps of its own" if sql is None else "Spark runs these statements"),
+        + ("Spark makes the change in steps of its own" if sql is None else f"in Spark SQL: {sql}"),
         permit=found.permit,
         irreversible=found.irreversible,
         precondition=found.precondition,

@@ -167,6 +167,8 @@ def test_a_plan_with_such_a_step_shows_it_and_is_not_applied(tmp_path: Path, mon
     table = mapped(tmp_path, plain(X))
     plan = le.plan(table.uri, plain(field("z", "int", aliases=["x"])), mode="NONE")
     assert "RENAME COLUMN `x` TO `z`" in plan.steps[0].via
+    # Whoever reads the plan in whatever form reads the statement.
+    assert "RENAME COLUMN `x` TO `z`" in plan.steps[0].reason
     version = DeltaTable(tmp_path / "it`s here").version()
     with pytest.raises(PlanBlocked):
         le.apply(plan, allow=("rewrite", "drop"))
