@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from lakeevolve.errors import CommitConflict, PartlyApplied, TableError
+from lakeevolve.errors import CatalogUnavailable, CommitConflict, PartlyApplied, TableError
 from lakeevolve.tables import marker
 from lakeevolve.tables.base import MarkerEntry
 from lakeevolve.tables.delta import features
@@ -226,18 +226,25 @@ def _once(
     entries: Sequence[MarkerEntry],
     progress: Progress,
 ) -> None:
-    """Run the commit that carries the marker. An error after it landed (a checkpoint that failed) is none."""
+    """Run the commit that carries the marker. An error after it landed (a lost answer, which looks like another
+    writer's commit when it is asked for again; a checkpoint that failed) is none."""
     table = _opened(staged, position)
     try:
         with guard(staged.address.uri, "the commit failed"):
             run(table, properties)
-    except CommitConflict:
-        raise
     except TableError as error:
         plan = entries[-1].plan
-        if plan is not None and progress(plan) == "done":
-            return
-        if staged.address.open().version() != position:
+        try:
+            if plan is not None and progress(plan) == "done":
+                return
+            moved = not isinstance(error, CommitConflict) and staged.address.open().version() != position
+        except CatalogUnavailable as gone:
+            raise CatalogUnavailable(
+                "the store did not answer the commit and cannot be asked now, so nobody knows whether it landed",
+                where=staged.address.uri,
+                hint="apply the same plan again when it answers: it does nothing if the commit landed",
+            ) from gone
+        if moved:
             raise CommitConflict(
                 "another writer committed to the table first; nothing was changed", where=staged.address.uri
             ) from error

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from lakeevolve.errors import CommitConflict, TableError, TableNotFound, UnsupportedTable
+from lakeevolve.errors import CommitConflict, LakeEvolveError, TableError, TableNotFound, UnsupportedTable
 from lakeevolve.model import path as paths
 from lakeevolve.model.change import Change
 from lakeevolve.model.digest import json_digest
@@ -356,9 +357,14 @@ class Table:
                 recorded = marker_entries(self._snapshot, self.uri)
             else:
                 recorded = commits.commit(staged, self._recorded(entries), self.progress_of)
-        finally:
+        except BaseException:
             staged.close()
-            self.refresh()
+            # What went wrong is told, and not that the table cannot be read either.
+            with suppress(LakeEvolveError):
+                self.refresh()
+            raise
+        staged.close()
+        self.refresh()
         commits.copy_marker(self.address, recorded)
         self.refresh()
         return self.state
