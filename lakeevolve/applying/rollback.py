@@ -9,7 +9,7 @@ from typing import Any, Final
 from lakeevolve.applying import ledger
 from lakeevolve.applying.application import Application
 from lakeevolve.config.state import state_of
-from lakeevolve.errors import LakeEvolveError, PermitMissing, PlanError, TableError
+from lakeevolve.errors import ConfigError, LakeEvolveError, PermitMissing, PlanError, TableError
 from lakeevolve.model.digest import json_digest
 from lakeevolve.replay import digests
 from lakeevolve.replay.digests import Sum
@@ -103,8 +103,15 @@ def rollback(
     live.restore(position, [*(entry_of(version) for version in versions), back])
     live.refresh()
     replay = verify(live, engine=engine)
-    evidence = store.write("evidence", f"{back.number}-{back.plan}", replay.evidence.to_json())
-    ledger.record(store, None, live, replay=replay)
+    try:
+        evidence = store.write("evidence", f"{back.number}-{back.plan}", replay.evidence.to_json())
+        ledger.rebuild(store, live, live.history())
+    except ConfigError as error:
+        raise ConfigError(
+            f"the table went back, and its evidence was not written: {error.what}",
+            where=error.where,
+            hint=f"when the state can be written: lakeevolve history {live.uri} --rebuild",
+        ) from error
     return Application(back.plan or "", "rolled-back", back.number, replay=replay, evidence=evidence, state=live.state)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -188,3 +189,16 @@ def test_a_write_in_between_is_a_conflict(orders: str, lake: Any, rows: Rows, mo
         le.rollback(orders, to=1)
     assert len(bag(orders)) == 33
     assert le.open_table(orders).schema == le.load(REWRITTEN)
+
+
+def test_a_state_that_cannot_be_written_stops_a_rollback_before_anything(
+    orders: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    le.apply(le.plan(orders, WIDENED))
+    state = le.open_table(orders).state
+    blocked = tmp_path / "blocked"
+    blocked.write_text("a file where the folder should be")
+    monkeypatch.setenv("LAKEEVOLVE_STATE", str(blocked))
+    with pytest.raises(le.errors.ConfigError):
+        le.rollback(orders, to=1)
+    assert le.open_table(orders).state == state
