@@ -5,6 +5,7 @@ All of them are text or flags: see ``Command`` in :mod:`lakeevolve.cli.app`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Final
 
@@ -59,6 +60,9 @@ def _outputs(formats: Sequence[str]) -> Callable[[list[str] | None], list[str] |
                 raise typer.BadParameter(
                     f"{value!r} is not FORMAT=FILE with one of {', '.join(formats)}", param_hint="--output"
                 )
+            # Said now, and not after a table was changed.
+            if not os.path.isdir(os.path.dirname(file) or ".") or os.path.isdir(file):
+                raise typer.BadParameter(f"the file {file} cannot be written there", param_hint="--output")
         return values
 
     return check

@@ -156,6 +156,17 @@ def test_a_result_that_cannot_be_written(
     assert len(printed.splitlines()) <= 3
 
 
+def test_an_output_that_cannot_be_written_is_said_before_a_table_is_changed(
+    table: str, wider: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = str(tmp_path / "plan.json")
+    assert main(["plan", table, wider, "--out", plan]) == 0
+    capsys.readouterr()
+    for place in (tmp_path / "nowhere" / "x.json", tmp_path):
+        assert str(place) in fails(capsys, "apply", plan, "--output", f"json={place}")
+    assert len(le.open_table(table).history()) == 1
+
+
 def test_a_state_folder_that_cannot_be_written(
     table: str, wider: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
