@@ -307,7 +307,7 @@ class _Rules:
         for segment in self._mapped_segments(paths.parent(path)):
             mapping = next((each.fields for each in mapping if segment in each.names), ())
         taken = any(name in each.names and each.field_id != own for each in mapping)
-        if not taken:
+        if not taken or not self.facts.plain_files():
             return None
         return (
             f"the table holds files without field ids (it has a name mapping), in which {name} is another column; "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from pyiceberg.schema import Schema as IcebergSchema
@@ -33,6 +33,8 @@ class Facts:
     name: str = "the_table"
     #: As ``partitioned``, of specs that are kept in the metadata and that no live file uses.
     past: Mapping[int, str] = field(default_factory=dict)
+    #: Whether a live file has no field ids, which only its footer tells; so it is asked where that decides.
+    plain_files: Callable[[], bool] = field(default=lambda: True, compare=False, repr=False)
 
     @property
     def identifiers(self) -> frozenset[int]:
@@ -40,7 +42,13 @@ class Facts:
 
 
 def facts_of(
-    metadata: TableMetadata, *, name: str, specs: Collection[int], equality_deletes: bool, formats: frozenset[str]
+    metadata: TableMetadata,
+    *,
+    name: str,
+    specs: Collection[int],
+    equality_deletes: bool,
+    formats: frozenset[str],
+    plain_files: Callable[[], bool],
 ) -> Facts:
     """The facts of a table. *specs* are those that live files use."""
     partitioned: dict[int, str] = {}
@@ -72,4 +80,5 @@ def facts_of(
         ),
         name,
         past,
+        plain_files,
     )

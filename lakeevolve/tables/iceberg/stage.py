@@ -20,6 +20,7 @@ from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.name_mapping import NameMapping
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import (
     AddSchemaUpdate,
@@ -45,7 +46,7 @@ from lakeevolve.tables.iceberg.catalog import translated
 from lakeevolve.tables.iceberg.derive import known_columns
 from lakeevolve.tables.iceberg.evolve import Edits, Evolved, evolve, without_defaults
 from lakeevolve.tables.iceberg.facts import Facts
-from lakeevolve.tables.iceberg.mapping import mapped
+from lakeevolve.tables.iceberg.mapping import mapped, unmapped
 from lakeevolve.tables.iceberg.raw import Handle, foreign_columns, read_raw
 from lakeevolve.tables.iceberg.reading import Tasks, read_table
 from lakeevolve.tables.iceberg.snapshot import Frozen, Replace
@@ -185,6 +186,7 @@ class _Staging:
         self.written: list[str] = []
         self.stopped = threading.Event()
         self.checked = False
+        self.remapped = False
 
     def run(self) -> StagedEvolution:
         if self.base.format_version > 2:
@@ -235,7 +237,9 @@ class _Staging:
             updates=updates,
             files=kept,
             written=self.written,
-            names=self.base.properties.get(TableProperties.DEFAULT_NAME_MAPPING) if evolved.moved else None,
+            names=self.base.properties.get(TableProperties.DEFAULT_NAME_MAPPING)
+            if evolved.moved or self.remapped
+            else None,
         )
 
     def _replace(self, metadata: TableMetadata, files: Sequence[StagedFile]) -> tuple[TableUpdate, ...]:
@@ -279,6 +283,10 @@ class _Staging:
         known = known_columns(evolved.schema, self.evolution.target)
         aliases = {number: each.field.aliases for number, each in known.items()}
         made_of = mapped(mapping, evolved.schema, evolved.moved, aliases)
+        if any(unmapped(made_of, evolved.schema)) and not self.facts.plain_files():
+            # Every file has ids, so the names are free for whoever is called so now. No file without may come between.
+            made_of = mapped(NameMapping([]), evolved.schema, {}, aliases)
+            self.remapped = self.checked = True
         if made_of == mapping:
             return changed
         text = made_of.model_dump_json()

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from pyiceberg.catalog import Catalog
+from pyiceberg.manifest import FileFormat
 from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import NestedField
@@ -49,9 +50,10 @@ from lakeevolve.tables.iceberg.history import (
     schema_of,
 )
 from lakeevolve.tables.iceberg.mapping import mapping_for, with_mapping_for
-from lakeevolve.tables.iceberg.raw import foreign_columns, live_rows, read_raw, stored
+from lakeevolve.tables.iceberg.raw import footer, foreign_columns, live_rows, read_raw, stored
 from lakeevolve.tables.iceberg.reading import Tasks, read_table
 from lakeevolve.tables.iceberg.rewrite import files_to_rewrite
+from lakeevolve.tables.iceberg.shape import has_ids
 from lakeevolve.tables.iceberg.snapshot import REWRITE
 from lakeevolve.tables.iceberg.stage import StagedEvolution, delete_all, stage
 from lakeevolve.tables.iceberg.writers import writes
@@ -74,6 +76,7 @@ class IcebergHandle:
     def _take(self, table: IcebergTable) -> None:
         self._table = table
         self._taken = table.metadata_location
+        self._plain: bool | None = None
         self._histories: dict[str | None, History] = {}
         self._entries: dict[int | None, Entries] = {}
         self._tasks = Tasks()
@@ -242,7 +245,16 @@ class IcebergHandle:
             specs=entries.specs,
             equality_deletes=entries.equality_deletes,
             formats=entries.formats,
+            plain_files=self._plain_files,
         )
+
+    def _plain_files(self) -> bool:
+        """Whether a live file has no field ids."""
+        if self._plain is None:
+            files = (handle.file for _, handle in self._entries_at(None).files)
+            parquet = (file.file_path for file in files if file.file_format == FileFormat.PARQUET)
+            self._plain = any(not has_ids(list(footer(self._table.io, path))) for path in parquet)
+        return self._plain
 
     def capability(
         self,

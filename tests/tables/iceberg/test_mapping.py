@@ -14,6 +14,7 @@ import pytest
 import lakeevolve as le
 from lakeevolve.avro.arrow import arrow_schema
 from lakeevolve.avro.parse import parse
+from lakeevolve.errors import CommitConflict
 
 
 def record(*fields: Any) -> dict[str, Any]:
@@ -160,3 +161,37 @@ def test_aliases_are_names_of_their_columns_where_nothing_else_is_called_so(work
     assert found["other"]["names"] == ["other"]
     assert found["s"]["fields"][0]["names"] == ["x", "ex"]
     assert le.verify(table.uri, full=True).ok
+
+
+def test_once_every_file_has_ids_names_are_free_again(workshop: Any, add: Any) -> None:
+    old = record(f("a", "int"), f("b", "int"), f("c", "int"))
+    swapped = record(f("a", "int", aliases=["b"]), f("b", "int", aliases=["a"]), f("c", "double"))
+    table = workshop.table(old, mark=True)
+    add(table, old, [{"id": 1, "a": 7, "b": 8, "c": 9}])
+    first = table.state.position
+    assert "rewrite these files first" in le.plan(table, swapped).refused[0].reason
+    le.apply(le.plan(table, record(f("a", "int"), f("b", "int"), f("c", "double"))), allow={"rewrite"})
+    assert le.apply(le.plan(table.uri, swapped)).ok
+    table = le.open_table(table.uri)
+    assert not table.findings()
+    add(table, swapped, [{"id": 2, "a": 80, "b": 70, "c": 0.5}])
+    expected = [{"id": 1, "a": 8, "b": 7, "c": 9.0}, {"id": 2, "a": 80, "b": 70, "c": 0.5}]
+    assert rows(le.open_table(table.uri).read()) == expected
+    assert le.verify(table.uri, full=True).ok
+    assert rows(le.open_table(f"{table.uri}@{first}").read()) == [{"id": 1, "a": 7, "b": 8, "c": 9}]
+
+
+def test_a_file_without_ids_that_comes_in_between_stops_names_from_moving(workshop: Any, add: Any) -> None:
+    old = record(f("a", "int"), f("b", "int"))
+    table = workshop.table(old, [{"id": 1, "a": 7, "b": 8}], mark=True)
+    mapping = '[{"field-id": 1, "names": ["id"]}, {"field-id": 2, "names": ["a"]}, {"field-id": 3, "names": ["b"]}]'
+    with table.iceberg.transaction() as transaction:
+        transaction.set_properties({"schema.name-mapping.default": mapping})
+    table.refresh()
+    swapped = record(f("a", "int", aliases=["b"]), f("b", "int", aliases=["a"]))
+    evolved = workshop.prepare(table, swapped)
+    add(workshop.reopen(table), old, [{"id": 2, "a": 70, "b": 80}])
+    with pytest.raises(CommitConflict):
+        workshop.commit(table, evolved)
+    table.refresh()
+    assert le.plan(table, swapped).refused
