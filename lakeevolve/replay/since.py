@@ -142,7 +142,8 @@ def _rows(
     """Whether the files of one path read as they did; those that are gone or were not looked at do not count."""
     known = Counter(file.digest for file in before)
     left = [file for file in now if not _taken(known, file.digest)]
-    for file in left[: max(0, len(now) - max(0, live - len(before)))]:
+    # As many as there are more files now than then are new ones.
+    for file in left[: max(0, len(left) - max(0, live - len(before)))]:
         rows = max((each.rows for each in before if known[each.digest] > 0), default=0)
         if moved and file.rows < rows:
             yield Changed("rows-deleted", path, f"{rows - file.rows} of its {rows} rows are deleted")

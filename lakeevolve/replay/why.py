@@ -59,7 +59,7 @@ def _step(folds: Folds, file: DataFile, found: Mismatch) -> str:
             given = "null" if found.kind == "lost" else "something else"
             return (
                 f"version {number} added the column, the file is of version {file.version}, so its rows read {what}; "
-                f"the reader gives {given}"
+                f"the reader gives {given}{_stale(folds, number)}"
             )
         if isinstance(met, nodes.Promote):
             step = f"{describe(met.writer)} to {describe(met.reader)}"
@@ -69,6 +69,14 @@ def _step(folds: Folds, file: DataFile, found: Mismatch) -> str:
         if parts is None:
             return ""
     return ""
+
+
+def _stale(folds: Folds, number: int) -> str:
+    """Who wrote a file of before a version that wrote every file anew."""
+    version = next(each for each in folds.versions if each.number == number)
+    if not {"rewrite", "backfill"} & set(version.routes.values()):
+        return ""
+    return f"; a writer that did not know version {number} added the file after it, when every other was written anew"
 
 
 def _met(node: nodes.Node, parts: Sequence[str]) -> tuple[nodes.Node | nodes.FillField | None, Sequence[str] | None]:

@@ -134,3 +134,17 @@ def test_rows_deleted_since_are_told(disk: Any, tmp_path: Path) -> None:
     DeltaTable(lake.uri.removeprefix("delta:")).delete("id = 3")
     # delta-rs writes what is left anew.
     assert sorted(told(lake, kept)) == [("file-added", True), ("file-gone", True)]
+
+
+def test_files_of_one_name_in_several_partitions_are_told_apart_by_their_rows(make: Any) -> None:
+    table = make.table([make.version(1, make.schema(*FIELDS))])
+    for name in ("p=a/x.parquet", "p=b/x.parquet", "p=c/x.parquet"):
+        table.append(rows(len(table.rows) * 5), name)
+    kept = verify(table).evidence
+    assert {file.path for file in kept.files} == {"p=***/x.parquet"}
+    assert verify(table, against=kept).changes == ()
+    table.rows["p=b/x.parquet"] = make.spoil(table.rows["p=b/x.parquet"], 2, lambda row: row.update(name="forged"))
+    (found,) = verify(table, against=kept).mismatches
+    assert (found.file, found.kind) == ("p=***/x.parquet", "changed")
+    table.append(rows(50), "p=d/x.parquet")
+    assert sorted(each.what for each in verify(table, against=kept).changes) == ["file-added", "file-changed"]

@@ -17,6 +17,7 @@ from lakeevolve.engines.local import LocalEngine
 from lakeevolve.replay import sides
 from lakeevolve.replay.result import ReplayResult
 from lakeevolve.replay.verify import verify
+from lakeevolve.tables.base import DataFile
 
 ADDRESS = {
     "type": "record",
@@ -467,6 +468,21 @@ def test_a_file_that_only_the_reader_cannot_read_is_named(table: Any) -> None:
     found = only(result)
     assert (found.file, found.kind, found.reader) == ("three", "unreadable", "delta-rs")
     assert result.rows == 28
+
+
+def test_a_file_that_a_stale_writer_left_is_said_to_be_one(make: Any) -> None:
+    ident, country = {"name": "id", "type": "long"}, {"name": "country", "type": "string", "default": "US"}
+    table = make.table([make.version(1, make.schema(ident))])
+    table.append([{"id": 1}], "one")
+    table.evolve(make.schema(ident, country), rewrite=True)
+    table.rows["stale"] = pa.table({"id": pa.array([2], pa.int64())})
+    table.states.append([*table.states[-1], DataFile("stale", 1, 8, 1)])
+    # What the file lacks reads null by a reader that knows no defaults.
+    nothing = pa.array([None], pa.string())
+    table.wrong = lambda path, part: part.set_column(1, "country", nothing) if path == "stale" else part
+    found = next(m for m in verify(table).mismatches if m.row is not None)
+    assert (found.file, found.row, found.path, found.kind) == ("stale", 0, "country", "lost")
+    assert "a writer that did not know version 2 added the file after it" in found.why
 
 
 def test_a_step_without_a_resolution_is_a_mismatch_of_the_files_before_it(make: Any) -> None:
