@@ -134,6 +134,7 @@ def revert(plan: Plan, table: Table | str | None = None) -> Plan:
         not_renames=tuple((old, new.path) for old in gone for new in added),
         limits=plan.inputs.limits,
         subject=plan.inputs.subject,
+        contracts=plan.inputs.contracts,
         policy=plan.inputs.policy,
         reverts=plan.digest,
         narrow=tuple(

@@ -166,6 +166,20 @@ def test_a_plan_that_was_rolled_back_cannot_be_reverted(applied: tuple[str, Any]
         le.revert(plan)
 
 
+def test_a_consumer_that_reads_what_the_plan_added_is_told_of_a_revert(lake: Any, rows: Rows) -> None:
+    base, target = order(ID), order(ID, CHANNEL)
+    uri = lake.create("told", le.load(base), rows(le.load(base), 5, 1), mark=True)
+    contract = {
+        "contract": "report",
+        "subject": "told",
+        "fields": [{"path": "id", "type": "long"}],
+        "accepts": [1, 2, 3],
+    }
+    plan = le.plan(uri, target, contracts=[{**contract, "owner": "ann", "result": "report.1"}])
+    assert le.apply(plan, allow=ALL).ok
+    assert le.revert(plan).inputs.contracts == plan.inputs.contracts
+
+
 def test_the_command_saves_a_plan_that_apply_runs(applied: tuple[str, Any], tmp_path: Path) -> None:
     uri, plan = applied
     saved, undo = plan.save(tmp_path / "plan.json"), tmp_path / "undo.json"
