@@ -8,7 +8,7 @@ import typer
 
 from lakeevolve.cli.console import note
 from lakeevolve.cli.emit import emit
-from lakeevolve.cli.options import PlainFormat, PlainOutput, TableArgument, TableOption, open_with
+from lakeevolve.cli.options import ChangesFormat, ChangesOutput, TableArgument, TableOption, open_with
 
 
 def describe(
@@ -18,8 +18,8 @@ def describe(
         typer.Option("--save", help="Save the description here; it serves as a source of the schema.", metavar="FILE"),
     ] = None,
     option: TableOption = None,
-    format: PlainFormat = "text",
-    output: PlainOutput = None,
+    format: ChangesFormat = "text",
+    output: ChangesOutput = None,
 ) -> int:
     """Say what a table is: identity, schema, versions, features, counts."""
     from lakeevolve.report.outcome import of_description

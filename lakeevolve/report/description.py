@@ -31,7 +31,7 @@ class Column:
 
 
 def description_text(record: Mapping[str, Any]) -> str:
-    lines = [record["uri"], *(f"  {name:<12} {text}" for name, text in _facts(record) if text), ""]
+    lines = [record["uri"], *(f"  {name:<12} {text}" for name, text in facts_of(record) if text), ""]
     return "\n".join([*lines, *_table(record)])
 
 
@@ -41,7 +41,8 @@ def columns_of(record: Mapping[str, Any]) -> Iterator[Column]:
         yield from _column(column, paths.ROOT, 0, _roles(record))
 
 
-def _facts(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def facts_of(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What a table is, as names and texts; a text may be empty."""
     pin, counts = record["pin"], record["counts"]
     features = dict(record["features"])
     if "format-version" in pin:
@@ -144,7 +145,8 @@ def type_text(type_: Any) -> str:
             return str(kind)
 
 
-def _table(record: Mapping[str, Any]) -> Iterator[str]:
+def rows_of(record: Mapping[str, Any]) -> list[list[str]]:
+    """The columns as rows of text, below a row of headings."""
     schema = _schema(record)
     ids = any(column.id is not None for column in columns_of(record))
     rows = [["column", *(["id"] if ids else []), record["format"], "null", "Avro", ""]]
@@ -160,6 +162,11 @@ def _table(record: Mapping[str, Any]) -> Iterator[str]:
         if ids:
             row.insert(1, "" if column.id is None else str(column.id))
         rows.append(row)
+    return rows
+
+
+def _table(record: Mapping[str, Any]) -> Iterator[str]:
+    rows = rows_of(record)
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

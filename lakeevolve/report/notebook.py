@@ -12,10 +12,11 @@ from lakeevolve.report import outcome as outcomes
 from lakeevolve.report.html import fragment
 from lakeevolve.report.outcome import Outcome
 from lakeevolve.rules.modes import Report
+from lakeevolve.tables.description import Description
 
 
 def shown(value: object) -> str:
-    """The HTML of a schema, a diff, a report, a plan or the result of a replay. No row values, no credentials."""
+    """The HTML of a schema, a diff, a report, a plan, a description or a replay. No row values, no credentials."""
     match value:
         case Schema():
             made = of_schema(value)
@@ -25,6 +26,8 @@ def shown(value: object) -> str:
             made = outcomes.of_check(value)
         case Plan():
             made = outcomes.of_plan(value)
+        case Description():
+            made = outcomes.of_description(value.to_json())
         case _:
             from lakeevolve.replay.result import ReplayResult
 

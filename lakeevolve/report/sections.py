@@ -46,6 +46,8 @@ def sections(outcome: Outcome) -> list[Section]:
             found = [Section("Fields", tuple(record["fields"]), ("path", "type", "default", "doc"))]
         case "history":
             found = [*_versions(record["versions"])]
+        case "describe":
+            found = [*_described(record)]
         case "project":
             found = [*_parts(outcome), *_findings(outcome.own)]
         case _:
@@ -179,6 +181,16 @@ def _replayed(record: Mapping[str, Any]) -> Iterator[Section]:
     )
     if rows:
         yield Section(f"Files ({len(rows)})", rows, ("file", "version", "", "rows"), folded=True)
+
+
+def _described(record: Mapping[str, Any]) -> Iterator[Section]:
+    from lakeevolve.report.description import facts_of, rows_of
+
+    yield Section("Table", tuple(fact for fact in facts_of(record) if fact[1]), ("", ""))
+    head, *rows = rows_of(record)
+    # Markdown and HTML fold spaces, so what is inside of another column is set off by dots.
+    columns = tuple((row[0].replace("  ", "· "), *row[1:]) for row in rows)
+    yield Section(f"Columns ({len(rows)})", columns, tuple(head))
 
 
 def _versions(versions: Sequence[Mapping[str, Any]]) -> Iterator[Section]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,10 @@ class Description:
 
     def to_json(self) -> dict[str, Any]:
         return dict(self.record)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return str(import_module("lakeevolve.report.notebook").shown(self))
 
     def save(self, path: str | Path) -> Path:
         """Write the description as JSON and return where."""

@@ -234,6 +234,16 @@ def test_a_failing_check_tells_nobody_to_go_on_except_around_it(folder: Path) ->
         assert "new subject or table" in render(of_check(none), format)
 
 
+def test_a_description_is_drawn_with_its_columns_in_each_other(table: str) -> None:
+    from lakeevolve.report.outcome import of_description
+
+    made = of_description(le.describe(table).to_json())
+    text = render(made, "markdown")
+    assert "| amount | float | no | float |" in text
+    assert "| note | string | yes | \\[null, string\\] |" in text
+    assert "<td>amount</td>" in render(made, "html")
+
+
 def test_an_unknown_format_names_the_known_ones(check_outcome: Outcome) -> None:
     with pytest.raises(le.errors.ConfigError) as caught:
         render(check_outcome, "msvc")

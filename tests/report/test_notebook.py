@@ -18,6 +18,7 @@ def test_every_result_is_drawn_as_a_table(table: str, folder: Path) -> None:
         (le.diff("schemas/old.avsc", "schemas/new.avsc"), ("is promoted to long", "zip_code")),
         (le.check("schemas/new.avsc", ["schemas/old.avsc"]), ("not compatible", "FIELD-ADDED-NO-DEFAULT")),
         (plan, ("rewrite", "backfill", table)),
+        (le.describe(table), ("currency", "delta", "marker")),
         (le.verify(table), ("equal", "1 file", table)),
     ):
         text = value._repr_html_()
