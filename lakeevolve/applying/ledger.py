@@ -81,7 +81,7 @@ def record(
     approval: Approval | None = None,
     now: datetime | None = None,
 ) -> str:
-    """Write the entry of the table's newest version and return where it is.
+    """Write the entry of the version that was just made and return where it is.
 
     An entry of that version and plan that is there already stays as it is.
 
@@ -96,8 +96,7 @@ def record(
     approval:
         The approval that covered the plan.
     """
-    *_, before, version = (None, *table.history())
-    assert version is not None
+    before, version = _made_by(plan, table.history())
     content = {
         **_facts(table, version, now or version.at or datetime.now(UTC)),
         "changes": _changes(before, version),
@@ -112,12 +111,25 @@ def record(
     try:
         state.add("ledger", name_of(version), _sealed(content))
     except ConfigError as error:
+        if plan is None:
+            raise
         raise ConfigError(
             f"the plan is applied, and its ledger entry was not written: {error.what}",
             where=error.where,
             hint=f"the table is as planned; when the folder can be written: lakeevolve history {table.uri} --rebuild",
         ) from error
     return state.where("ledger", name_of(version))
+
+
+def _made_by(plan: Plan | None, versions: Sequence[Version]) -> tuple[Version | None, Version]:
+    """The version that a plan (or without one, going back) led to, and the one before it. Others may have changed the
+    table since, so it need not be the newest."""
+    at = next(
+        at
+        for at in reversed(range(len(versions)))
+        if versions[at].plan is not None and (plan is None or versions[at].plan == plan.digest)
+    )
+    return (versions[at - 1] if at else None), versions[at]
 
 
 def rebuild(state: TableState, table: Table, versions: Sequence[Version]) -> tuple[str, ...]:

@@ -105,7 +105,7 @@ def rollback(
     replay = verify(live, engine=engine)
     try:
         evidence = store.write("evidence", f"{back.number}-{back.plan}", replay.evidence.to_json())
-        ledger.rebuild(store, live, live.history())
+        ledger.record(store, None, live, replay=replay)
     except ConfigError as error:
         raise ConfigError(
             f"the table went back, and its evidence was not written: {error.what}",
