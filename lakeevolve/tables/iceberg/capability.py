@@ -56,7 +56,7 @@ from lakeevolve.model.types import (
     without_null,
 )
 from lakeevolve.tables.base import Capability, Fill, Precondition
-from lakeevolve.tables.iceberg.facts import Facts
+from lakeevolve.tables.iceberg.facts import Facts, elsewhere, unreadable
 from lakeevolve.tables.iceberg.locate import base_path, locate, subtree
 from lakeevolve.tables.iceberg.spark import statement
 from lakeevolve.tables.iceberg.types import iceberg_type, leaf_type, promotable
@@ -83,9 +83,9 @@ def capability(
             return base_path(path, base.root, target.root, renames or {}, old_leaf=False) is not None
 
         return _external(facts, found, statement(change, found, target, facts.name, existed))
-    reason = _unreadable(facts)
+    reason = unreadable(facts)
     if reason is None and (found.route != "metadata" or found.precondition is not None):
-        reason = _elsewhere(facts)
+        reason = elsewhere(facts)
     return found if reason is None else _refuse(reason)
 
 
@@ -101,29 +101,6 @@ def _external(facts: Facts, found: Capability, sql: str | None) -> Capability:
         readers=found.readers,
         precondition=found.precondition,
     )
-
-
-def _unreadable(facts: Facts) -> str | None:
-    """Why the table's rows cannot be read, or None: no change of any kind can be proved on them then."""
-    if facts.equality_deletes:
-        return (
-            "the table holds equality deletes, which no Python library applies, so its rows cannot be read exactly; "
-            "compact it with Spark (rewrite_data_files) first"
-        )
-    others = sorted(facts.formats - {"PARQUET"})
-    if others:
-        return f"the table holds data files in {', '.join(others)}, and only Parquet is read; rewrite them first"
-    return None
-
-
-def _elsewhere(facts: Facts) -> str | None:
-    """Why the table's rows cannot be checked or written anew as one, or None."""
-    if facts.branches:
-        return (
-            f"the table has other branches ({', '.join(facts.branches)}) whose rows would neither be checked nor "
-            "rewritten; merge or drop them first"
-        )
-    return None
 
 
 def _refuse(reason: str) -> Capability:

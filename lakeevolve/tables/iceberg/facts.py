@@ -82,3 +82,26 @@ def facts_of(
         past,
         plain_files,
     )
+
+
+def unreadable(facts: Facts) -> str | None:
+    """Why the table's rows cannot be read, or None: no change of any kind can be proved on them then."""
+    if facts.equality_deletes:
+        return (
+            "the table holds equality deletes, which no Python library applies, so its rows cannot be read exactly; "
+            "compact it with Spark (rewrite_data_files) first"
+        )
+    others = sorted(facts.formats - {"PARQUET"})
+    if others:
+        return f"the table holds data files in {', '.join(others)}, and only Parquet is read; rewrite them first"
+    return None
+
+
+def elsewhere(facts: Facts) -> str | None:
+    """Why the table's rows cannot be checked or written anew as one, or None."""
+    if facts.branches:
+        return (
+            f"the table has other branches ({', '.join(facts.branches)}) whose rows would neither be checked nor "
+            "rewritten; merge or drop them first"
+        )
+    return None
