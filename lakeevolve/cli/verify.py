@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakeevolve.cli.console import progress_bars
+from lakeevolve.cli.console import note, progress_bars
 from lakeevolve.cli.emit import emit
 from lakeevolve.cli.options import (
     FindingsFormat,
@@ -58,6 +58,18 @@ def verify(
     readers: Annotated[
         str | None, typer.Option("--readers", help="The same, as a list: duckdb,polars.", metavar="NAME,NAME")
     ] = None,
+    mode: Annotated[
+        str | None,
+        typer.Option("--mode", help="Replay the readers that the mode promises forward too.", metavar="MODE"),
+    ] = None,
+    contract: Annotated[
+        list[str] | None,
+        typer.Option("--contract", help="Read every row as this contract's consumer does. Repeatable.", metavar="FILE"),
+    ] = None,
+    evidence: Annotated[
+        str | None,
+        typer.Option("--evidence", help="Save the sealed evidence here; --against takes it later.", metavar="FILE"),
+    ] = None,
     show_values: Annotated[
         bool, typer.Option("--show-values", help="Show the values of mismatches; on a terminal only.")
     ] = False,
@@ -79,7 +91,9 @@ def verify(
     files = count_of(sample, "--sample")
     asked = [*(reader or ()), *(name.strip() for name in (readers or "").split(",") if name.strip())]
     if table is None:
-        only_project_options(against=against, option=option, show_values=show_values)
+        only_project_options(
+            against=against, option=option, show_values=show_values, mode=mode, contract=contract, evidence=evidence
+        )
         return verify_all(config, subject, full, columns, files, tuple(dict.fromkeys(asked)), format, output)
     no_project_options(subject)
     live = open_with(table, option)
@@ -92,8 +106,14 @@ def verify(
             columns=filtered,
             sample=files,
             readers=tuple(dict.fromkeys(asked)),
+            contracts=tuple(contract or ()),
+            mode=mode,
             progress=lambda done, of: progress("verify", done, of),
             evidence=proofs_of(live) if full else (),
         )
+    if evidence is not None:
+        result.evidence.save(evidence)
     emit(of_verify(result, live.uri, show_values=show_values), format, output)
+    if evidence is not None:
+        note(f"evidence saved to {evidence}")
     return 0 if result.ok else ReplayMismatch.exit_code

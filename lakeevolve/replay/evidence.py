@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lakeevolve._version import __version__
-from lakeevolve.errors import SourceError, SourceNotFound
+from lakeevolve.errors import ConfigError, SourceError, SourceNotFound
 from lakeevolve.model.digest import json_digest
 from lakeevolve.tables.base import Version
 
@@ -140,8 +140,20 @@ class Evidence:
         }
 
     def save(self, path: str | Path) -> Path:
-        """Write the evidence as JSON, at once or not at all. Returns the path."""
-        target = Path(path)
+        """Write the evidence as JSON, at once or not at all. Returns the path.
+
+        Raises ``ConfigError`` where nothing can be written there.
+        """
+        try:
+            return self._save(Path(path))
+        except OSError as error:
+            raise ConfigError(
+                f"the evidence cannot be written: {error.strerror}",
+                where=str(path),
+                hint="give a path in a folder of yours",
+            ) from error
+
+    def _save(self, target: Path) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(self.to_json(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")

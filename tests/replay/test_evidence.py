@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakeevolve.errors import ReplayMismatch, SourceError, SourceNotFound
+from lakeevolve.errors import ConfigError, ReplayMismatch, SourceError, SourceNotFound
 from lakeevolve.redaction import public_uri
 from lakeevolve.replay.evidence import Evidence, load
 from lakeevolve.replay.verify import verify
@@ -60,6 +60,12 @@ def test_it_is_saved_and_read_again(table: Any, tmp_path: Path) -> None:
     assert again.intact
     assert again.digest == evidence.digest
     assert [p.name for p in path.parent.iterdir()] == ["evidence.json"]
+
+
+def test_a_place_that_cannot_be_written_is_a_clean_error(table: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="cannot be written"):
+        verify(table).evidence.save(tmp_path / "file" / "evidence.json")
 
 
 def test_a_change_breaks_the_seal(table: Any, tmp_path: Path) -> None:

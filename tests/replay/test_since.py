@@ -148,3 +148,25 @@ def test_files_of_one_name_in_several_partitions_are_told_apart_by_their_rows(ma
     assert (found.file, found.kind) == ("p=***/x.parquet", "changed")
     table.append(rows(50), "p=d/x.parquet")
     assert sorted(each.what for each in verify(table, against=kept).changes) == ["file-added", "file-changed"]
+
+
+def test_the_command_saves_evidence_takes_it_later_and_replays_consumers(
+    lake: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from lakeevolve.__main__ import main
+
+    kept, contract = str(tmp_path / "kept.json"), tmp_path / "billing.yaml"
+    contract.write_text("contract: billing\nfields: [{path: name, type: string, required: true}]\n")
+    assert main(["verify", lake.uri, "--evidence", kept, "--mode", "FULL", "--contract", str(contract)]) == 0
+    assert "evidence saved to" in capsys.readouterr().err
+    assert json.loads(Path(kept).read_text())["consumers"][0]["name"] == "billing"
+    lake.add(FIELDS, [{"id": 99, "name": None}])
+    assert main(["verify", lake.uri, "--against", kept]) == 0
+    assert "since    file-added" in capsys.readouterr().out
+    assert main(["verify", lake.uri, "--contract", str(contract)]) == 5
+    assert "billing cannot read the row" in capsys.readouterr().out
+    assert main(["verify", lake.uri, "--mode", "SIDEWAYS"]) == 2
+    assert "no compatibility mode" in capsys.readouterr().err
+    Path(kept).write_text(Path(kept).read_text().replace('"rows": 5', '"rows": 4'))
+    assert main(["verify", lake.uri, "--against", kept]) == 2
+    assert "the seal does not fit" in capsys.readouterr().err
