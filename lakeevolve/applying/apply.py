@@ -427,14 +427,22 @@ class _Run:
     def _abandon(self, staged: Staged) -> None:
         self.journal.forget(staged.abandon())
 
-    def _keep(self, name: str, proof: ReplayResult | None, replay: ReplayResult) -> str | Path:
-        """Write what proves the plan, and the plan itself; return where the evidence lies."""
+    def _keep(self, version: int, proof: ReplayResult | None, replay: ReplayResult) -> str | Path:
+        """Write what proves the plan, the plan itself and its ledger entry, and close the journal; return where the
+        evidence lies."""
+        name = f"{version}-{self.plan.digest}"
         try:
             evidence = self.store.write("evidence", name, replay.evidence.to_json())
             if proof is not None:
                 self.store.write("evidence", name + SUFFIX, proof.evidence.to_json())
             self.store.write("plans", self.plan.digest, self.plan.to_json(), once=True)
+            ledger.record(self.store, self.plan, self.table, replay=replay, approval=self.approval)
+            if proof is not None:
+                self.journal.forget()
+            self.journal.end()
         except ConfigError as error:
+            if error.what.startswith("the plan is applied"):
+                raise
             raise ConfigError(
                 f"the plan is applied, and its evidence was not written: {error.what}",
                 where=error.where,
@@ -451,11 +459,7 @@ class _Run:
             progress=lambda done, of: self.progress("verify", done, of),
         )
         version = self.table.history()[-1].number
-        evidence = self._keep(f"{version}-{self.plan.digest}", proof, replay)
-        ledger.record(self.store, self.plan, self.table, replay=replay, approval=self.approval)
-        if proof is not None:
-            self.journal.forget()
-        self.journal.end()
+        evidence = self._keep(version, proof, replay)
         return Application(
             self.plan.digest,
             "applied",
