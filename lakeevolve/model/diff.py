@@ -66,6 +66,7 @@ from lakeevolve.model.types import (
     is_null,
     without_null,
 )
+from lakeevolve.model.value import value
 
 #: The path of the type that stands at a place now. Only the path of a union's branch depends on the type.
 _Place = Callable[[AvroType], str]
@@ -73,7 +74,8 @@ _Based = TypeVar("_Based", Primitive, Fixed)
 _Headed = TypeVar("_Headed", Primitive, Fixed, Enum, Array, Map, Record)
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Diff:
     """The difference of two schemas.
 

@@ -29,6 +29,7 @@ from lakeevolve.model.types import (
     short_name,
     without_null,
 )
+from lakeevolve.model.value import value
 
 #: Two names at or above this likeness (0 to 1) are close.
 CLOSE: Final = 0.75
@@ -38,7 +39,8 @@ SOME: Final = 0.6
 _MANY: Final = 20_000
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Suggestion:
     """A suspected rename.
 

@@ -30,11 +30,13 @@ from lakeevolve.model.types import (
     is_null,
     without_null,
 )
+from lakeevolve.model.value import value
 
 Direction = Literal["backward", "forward"]
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Fault:
     """One reason why a reader cannot read what a writer wrote.
 

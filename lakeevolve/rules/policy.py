@@ -8,6 +8,7 @@ from datetime import date
 from typing import Final, Literal
 
 from lakeevolve.errors import ConfigError
+from lakeevolve.model.value import value
 from lakeevolve.rules.findings import SEVERITIES, Finding, Severity, by_weight
 from lakeevolve.rules.rule import Rule
 
@@ -57,7 +58,8 @@ OPTIONS_UNUSED = Rule(
 RULES = (OPTIONS_UNUSED, EXPIRED, UNUSED, OVER_LIMIT)
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Waiver:
     """Someone's decision to let one finding pass.
 
@@ -86,7 +88,8 @@ class Waiver:
             )
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Policy:
     """How findings are weighed.
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from lakeevolve.model.value import value
 from lakeevolve.rules.findings import Finding
 from lakeevolve.rules.rule import Rule
 
@@ -27,7 +28,8 @@ _READERS = "readers first: deploy every reader with the new schema, then let pro
 _WRITERS = "writers first: let every producer write the new schema, then move the readers"
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Rollout:
     """The order that follows from a verdict, and what is to be done, as sentences."""
 

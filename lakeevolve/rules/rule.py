@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakeevolve.model.value import value
 from lakeevolve.rules.findings import Finding, Severity
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Rule:
     """One rule of the catalogue.
 

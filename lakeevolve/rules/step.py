@@ -6,9 +6,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from lakeevolve.model.diff import Diff
+from lakeevolve.model.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Step:
     """The step from the newest version of a history to the candidate.
 

@@ -24,6 +24,7 @@ from lakeevolve.avro.nodes import (
 )
 from lakeevolve.model import path as paths
 from lakeevolve.model.types import Array, AvroType, Map, Record, Union, branch_names, describe, is_null
+from lakeevolve.model.value import value
 
 Action = Literal[
     "read", "promoted", "renamed", "filled with its default", "filled with null", "skipped", "incompatible"
@@ -31,7 +32,8 @@ Action = Literal[
 _FILLED: Final = ("filled with its default", "filled with null")
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Explanation:
     """One field of the reader (of the writer, where it is skipped) and where its value comes from.
 
