@@ -10,6 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.table.sorting import SortField, SortOrder
+from pyiceberg.table.update import AddSortOrderUpdate, SetDefaultSortOrderUpdate
+from pyiceberg.transforms import IdentityTransform
 
 import lakeevolve as le
 from lakeevolve.errors import TableError
@@ -111,3 +114,22 @@ def test_a_rewrite_keeps_what_the_table_says_of_statistics(mode: str, workshop: 
     assert (ids["id"] in theirs.lower_bounds) == (mode in ("truncate(3)", "full"))
     if mode in ("truncate(3)", "full"):
         assert theirs.lower_bounds[ids["s"]] == (b"tex" if mode == "truncate(3)" else b"text 0")
+
+
+def test_a_rewritten_file_keeps_the_sort_order_that_its_source_had(workshop: Any) -> None:
+    table = workshop.table(OLD, mark=True)
+    order = SortOrder(SortField(source_id=1, transform=IdentityTransform()), order_id=1)
+    changes = (AddSortOrderUpdate(sort_order=order), SetDefaultSortOrderUpdate(sort_order_id=1))
+    table.iceberg._do_commit(changes, ())
+    iceberg, schema = table.iceberg, table.schema
+    batches = pa.Table.from_pylist(rows(0, 5), schema=le.arrow_schema(schema)).to_batches()
+    path = write.new_path(iceberg.location_provider())
+    made = write.write_file(iceberg.io, path, iceberg.schema(), schema, batches, {}, sort_order_id=1)
+    assert made is not None
+    with iceberg.transaction() as transaction, transaction.update_snapshot().fast_append() as append:
+        append.append_data_file(made.file)
+    table.refresh()
+    assert le.apply(le.plan(table, NEW), allow={"rewrite"}).ok
+    (file,) = workshop.reopen(table).files()
+    assert file.handle.file.sort_order_id == 1
+    assert [row["v"] for row in read(workshop.reopen(table))] == [0.0, 1.0, 2.0, 3.0, 4.0]
