@@ -138,6 +138,18 @@ def test_a_rollback_can_be_rolled_back(orders: str) -> None:
     assert le.verify(orders, full=True).ok
 
 
+def test_what_the_table_went_back_from_is_not_taken_for_what_came_after(orders: str) -> None:
+    le.apply(le.plan(orders, REWRITTEN), allow=ALL)
+    le.rollback(orders, to=1)
+    other = order(*BASE["fields"], {"name": "currency", "type": "string", "default": "EUR"})
+    le.apply(le.plan(orders, other, mode="NONE"), allow=ALL)
+    live = le.open_table(orders)
+    if live.format == "iceberg":
+        assert live.landed(live.history()[1]) is None
+    assert live.landed(live.history()[3]) is not None
+    assert le.verify(orders, full=True, columns="all").ok
+
+
 def test_a_dry_run_says_whether_and_changes_nothing(orders: str, capsys: pytest.CaptureFixture[str]) -> None:
     le.apply(le.plan(orders, REWRITTEN), allow=ALL)
     state = le.open_table(orders).state

@@ -57,6 +57,7 @@ from lakeevolve.tables.iceberg.shape import has_ids
 from lakeevolve.tables.iceberg.snapshot import REWRITE
 from lakeevolve.tables.iceberg.stage import StagedEvolution, delete_all, stage
 from lakeevolve.tables.iceberg.writers import writes
+from lakeevolve.tables.lineage import in_force
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -183,7 +184,8 @@ class IcebergHandle:
 
     def landed(self, version: Version) -> tuple[int | None, int] | None:
         began = self._history(None).began.get(version.number)
-        if began is None or version.plan is None:
+        if began is None or version.plan is None or version.number not in in_force(self._history(None).versions):
+            # The snapshots of what the table went back from are on no line that leads here.
             return None
         for snapshot in main_line(self._table.metadata):
             if snapshot.parent_snapshot_id == began.snapshot:
