@@ -17,7 +17,7 @@ from lakeevolve.replay.evidence import FileEvidence
 from lakeevolve.replay.faults import ReaderFault
 from lakeevolve.replay.filehash import FileHash
 from lakeevolve.replay.judging import check_multiset, find, plain
-from lakeevolve.replay.leafsums import LeafSum, leaf_sum
+from lakeevolve.replay.leafsums import LeafSum, leaf_sum, numbers_of
 from lakeevolve.replay.multiset import Rows
 from lakeevolve.replay.sides import (
     RAW_READER,
@@ -128,13 +128,14 @@ def _count(job: Job, found: Checked, batch: pa.RecordBatch) -> None:
     """Count rows into the sums of the whole, if it is compared as a multiset, and of each filter."""
     if job.sums:
         found.whole += Digested.of(batch, job.softly).sum()
-    leaves: dict[str, pa.Array | None] = {}
+    leaves: dict[str, tuple[pa.Array | None, pa.Array | None]] = {}
     for index, one in enumerate(job.asked):
         if one.path not in leaves:
-            leaves[one.path] = predicates.column(batch, one.path)
-        values = leaves[one.path]
+            held = predicates.column(batch, one.path)
+            leaves[one.path] = held, numbers_of(held)
+        values, numbers = leaves[one.path]
         mask = predicates.satisfied(values, one.predicate, batch.num_rows)
-        found.met[index] += leaf_sum(values, batch.num_rows, mask)
+        found.met[index] += leaf_sum(numbers, batch.num_rows, mask)
 
 
 def _in_order(job: Job, file: DataFile, found: Checked) -> None:

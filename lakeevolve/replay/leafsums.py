@@ -44,31 +44,40 @@ class LeafSum:
         )
 
 
+def numbers_of(values: pa.Array | None) -> pa.Array | None:
+    """What is summed of a leaf's values: 64-bit numbers of them, or of the lengths of text; itself for other types."""
+    if values is None or pa.types.is_null(values.type):
+        return None
+    if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
+        return pc.binary_length(values).cast(pa.int64())
+    if pa.types.is_boolean(values.type):
+        return values.cast(pa.int8()).cast(pa.int64())
+    if pa.types.is_primitive(values.type) and values.type.bit_width in _WIDTHS:
+        return values.view(_WIDTHS[values.type.bit_width]).cast(pa.int64())
+    return values
+
+
 def leaf_sum(values: pa.Array | None, rows: int, mask: pa.Array | None = None) -> LeafSum:
     """The sums over a leaf's values, or over those that a mask lets through.
+
+    *values* may be what :func:`numbers_of` made of them, once for several masks.
 
     >>> import pyarrow as pa
     >>> leaf_sum(pa.array([1, 2, None]), 3)
     LeafSum(count=3, there=2, first=3, second=5, stray=False)
     """
+    numbers: Any = numbers_of(values)
     if mask is not None:
-        rows = pc.sum(mask).as_py() or 0
-        values = None if values is None else values.filter(mask)
-    if values is None or values.null_count == len(values):
+        rows = mask.true_count
+        numbers = None if numbers is None or rows == 0 else numbers if rows == len(mask) else numbers.filter(mask)
+    if numbers is None or numbers.null_count == len(numbers):
         return LeafSum(rows)
-    values = values.drop_null() if values.null_count else values
-    if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
-        numbers: Any = pc.binary_length(values)
-    elif pa.types.is_boolean(values.type):
-        numbers = values.cast(pa.int8())
-    elif pa.types.is_primitive(values.type) and values.type.bit_width in _WIDTHS:
-        numbers = values.view(_WIDTHS[values.type.bit_width])
-    else:
-        found = Sum.of(Digests(pa.record_batch({"leaf": values}), ()).rows())
-        return LeafSum(rows, len(values), found.a & _MASK, found.b & _MASK)
-    wide = numbers.cast(pa.int64())
-    first, second = (pc.sum(each).as_py() or 0 for each in (wide, pc.multiply(wide, wide)))
-    return LeafSum(rows, len(values), first & _MASK, second & _MASK)
+    there = len(numbers) - numbers.null_count
+    if not pa.types.is_int64(numbers.type):
+        found = Sum.of(Digests(pa.record_batch({"leaf": numbers.drop_null()}), ()).rows())
+        return LeafSum(rows, there, found.a & _MASK, found.b & _MASK)
+    first, second = (pc.sum(each).as_py() or 0 for each in (numbers, pc.multiply(numbers, numbers)))
+    return LeafSum(rows, there, first & _MASK, second & _MASK)
 
 
 def given(job: Job, file: DataFile | None, asked: Filter) -> LeafSum:
