@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from lakeevolve.applying.journal import Leftovers
 from lakeevolve.replay.result import ReplayResult
+from lakeevolve.rules.findings import Finding
 from lakeevolve.tables.base import State, Table
 
 
@@ -29,7 +30,8 @@ class Application:
 
     ``status`` is ``applied``, ``already-applied`` (a no-op), ``nothing-to-do``, ``dry-run`` or ``rolled-back``.
     ``version`` is the table's version afterwards, ``rewritten`` the number of files that were written anew, ``proof``
-    what was replayed before the commit and ``replay`` what was replayed after it. ``undo`` says how long a rollback is
+    what was replayed before the commit and ``replay`` what was replayed after it; both are None for a table whose rows
+    cannot be read, of which ``findings`` tell. ``undo`` says how long a rollback is
     possible at the least: nobody who keeps to the table's retention takes away earlier what it needs. ``leftovers`` are
     the files of an earlier apply that was killed.
     """
@@ -44,6 +46,7 @@ class Application:
     undo: Undo | None = None
     leftovers: Leftovers = field(default_factory=Leftovers)
     state: State | None = field(default=None, repr=False)
+    findings: tuple[Finding, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -57,6 +60,7 @@ class Application:
             "rewritten": self.rewritten,
             "proof": None if self.proof is None else self.proof.to_json(),
             "replay": None if self.replay is None else self.replay.to_json(),
+            "findings": [finding.to_json() for finding in self.findings],
             "evidence": None if self.evidence is None else str(self.evidence),
             "undo": None if self.undo is None else self.undo.to_json(),
             "leftovers": {"deleted": list(self.leftovers.deleted), "left": list(self.leftovers.left)},

@@ -41,6 +41,7 @@ from lakeevolve.replay.prove import check_preconditions, prove_staged
 from lakeevolve.replay.result import ReplayResult
 from lakeevolve.replay.verify import verify
 from lakeevolve.rules.policy import OVER_LIMIT, over_limit
+from lakeevolve.rules.table import unreadable
 from lakeevolve.tables import open_table
 from lakeevolve.tables.base import DataFile, Evolution, Route, Staged, Table, Version
 from lakeevolve.tables.lineage import in_force
@@ -299,7 +300,9 @@ class _Run:
         evolution = self._evolution(chain, versions[-1], files)
         staged = self.table.stage(evolution)
         try:
-            proof = self._prove(staged, evolution, chain, files)
+            # Staging has proved on the schema what can be, where no row can be read.
+            unread = unreadable(self.table.findings())
+            proof = None if unread else self._prove(staged, evolution, chain, files)
         except BaseException:
             self._abandon(staged)
             raise
@@ -427,12 +430,12 @@ class _Run:
     def _abandon(self, staged: Staged) -> None:
         self.journal.forget(staged.abandon())
 
-    def _keep(self, version: int, proof: ReplayResult | None, replay: ReplayResult) -> str | Path:
+    def _keep(self, version: int, proof: ReplayResult | None, replay: ReplayResult | None) -> str | Path | None:
         """Write what proves the plan, the plan itself and its ledger entry, and close the journal; return where the
-        evidence lies."""
+        evidence lies, if there is any."""
         name = f"{version}-{self.plan.digest}"
         try:
-            evidence = self.store.write("evidence", name, replay.evidence.to_json())
+            evidence = None if replay is None else self.store.write("evidence", name, replay.evidence.to_json())
             if proof is not None:
                 self.store.write("evidence", name + SUFFIX, proof.evidence.to_json())
             self.store.write("plans", self.plan.digest, self.plan.to_json(), once=True)
@@ -452,12 +455,15 @@ class _Run:
 
     def _finish(self, proof: ReplayResult | None, rewritten: int) -> Application:
         self.table.refresh()
-        replay = verify(
-            self.table,
-            engine=self.engine,
-            since=self.plan.base_version,
-            progress=lambda done, of: self.progress("verify", done, of),
-        )
+        unread = unreadable(self.table.findings())
+        replay = None
+        if not unread:
+            replay = verify(
+                self.table,
+                engine=self.engine,
+                since=self.plan.base_version,
+                progress=lambda done, of: self.progress("verify", done, of),
+            )
         version = self.table.history()[-1].number
         evidence = self._keep(version, proof, replay)
         return Application(
@@ -471,4 +477,5 @@ class _Run:
             undo=undo_of(self.table, self.plan.base_version) if version != self.plan.base_version else None,
             leftovers=self.leftovers,
             state=self.table.state,
+            findings=unread,
         )

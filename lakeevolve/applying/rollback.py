@@ -16,6 +16,7 @@ from lakeevolve.replay.digests import Sum
 from lakeevolve.replay.fold import Folds
 from lakeevolve.replay.sides import RAW_READER, Job, Unreadable, expected_rows
 from lakeevolve.replay.verify import verify
+from lakeevolve.rules.table import unreadable
 from lakeevolve.tables import open_table
 from lakeevolve.tables.base import DataFile, MarkerEntry, Table, Version
 from lakeevolve.tables.lineage import in_force
@@ -102,9 +103,11 @@ def rollback(
     store.probe("ledger")
     live.restore(position, [*(entry_of(version) for version in versions), back])
     live.refresh()
-    replay = verify(live, engine=engine)
+    unread = unreadable(live.findings())
+    replay = None if unread else verify(live, engine=engine)
     try:
-        evidence = store.write("evidence", f"{back.number}-{back.plan}", replay.evidence.to_json())
+        name = f"{back.number}-{back.plan}"
+        evidence = None if replay is None else store.write("evidence", name, replay.evidence.to_json())
         ledger.record(store, None, live, replay=replay)
     except ConfigError as error:
         raise ConfigError(
@@ -112,7 +115,15 @@ def rollback(
             where=error.where,
             hint=f"when the state can be written: lakeevolve history {live.uri} --rebuild",
         ) from error
-    return Application(back.plan or "", "rolled-back", back.number, replay=replay, evidence=evidence, state=live.state)
+    return Application(
+        back.plan or "",
+        "rolled-back",
+        back.number,
+        replay=replay,
+        evidence=evidence,
+        state=live.state,
+        findings=unread,
+    )
 
 
 def _back(live: Table, versions: Sequence[Version], to: int) -> MarkerEntry:

@@ -180,7 +180,8 @@ def make(
     files = live.files(hint=hint)
     steps = _steps(live, routed, files)
     if unrecorded:
-        steps = (*adopting(live.derived(), base, bool(steps)), *steps)
+        adopted = adopting(live.derived(), base, bool(steps))
+        steps = (*(_unconfirmed(adopted) if table_rules.unreadable(live.findings()) else adopted), *steps)
     steps = _unresolved(base, wanted, steps, renames_of(delta.changes), fills)
     found = [*report.findings, *_fit(wanted, live.format, called), *_routes(steps, called)]
     if unrecorded:
@@ -329,6 +330,23 @@ def _steps(table: Table, routed: Sequence[tuple[Change, Capability]], files: Seq
             )
         )
     return tuple(steps)
+
+
+def _unconfirmed(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """The steps that record a schema, of which those refuse that rows would have to confirm: none can be read."""
+    return tuple(
+        step
+        if step.precondition is None
+        else replace(
+            step,
+            route="refuse",
+            via="none",
+            reason=f"{step.reason}; its rows, which would have to confirm it, cannot be read: let the schema say what "
+            "the table says",
+            precondition=None,
+        )
+        for step in steps
+    )
 
 
 def _fit(wanted: Schema, format_: Literal["iceberg", "delta", "parquet"], uri: str) -> tuple[Finding, ...]:

@@ -18,8 +18,12 @@ def of_batch(batch: Batch, name: str) -> Outcome:
     findings = [
         finding
         for each in batch.outcomes
-        if each.application is not None and each.application.replay is not None
-        for finding in of_replay(each.application.replay, each.table or "")
+        if each.application is not None
+        for finding in (
+            each.application.findings
+            if each.application.replay is None
+            else of_replay(each.application.replay, each.table or "")
+        )
     ]
     return Outcome(
         "batch",

@@ -105,9 +105,16 @@ def of_application(done: Application, plan: Plan) -> Outcome:
         application_record(done),
         lambda: application_text(done, plan),
         f"Plan {done.plan[:12]} on {uri}",
-        done.status if done.ok else "the replay differs",
-        () if done.replay is None else of_replay(done.replay, uri),
+        told(done),
+        done.findings if done.replay is None else of_replay(done.replay, uri),
     )
+
+
+def told(done: Application) -> str:
+    """The verdict on an apply or a rollback."""
+    if done.findings and done.replay is None:
+        return f"{done.status}, nothing replayed"
+    return done.status if done.ok else "the replay differs"
 
 
 def of_verify(result: ReplayResult, uri: str, *, show_values: bool = False) -> Outcome:

@@ -173,6 +173,7 @@ def application_text(done: Application, plan: Plan) -> str:
         lines.append(f"{counted(done.rewritten, 'file')} written anew")
     if done.replay is not None:
         lines.append(replay_text(done.replay, uri))
+    lines += unreplayed_text(done, uri)
     if done.evidence is not None:
         lines.append(f"evidence: {done.evidence}")
     if done.leftovers.deleted:
@@ -183,6 +184,11 @@ def application_text(done: Application, plan: Plan) -> str:
         until = done.undo.until.strftime("%Y-%m-%d %H:%M UTC")
         lines.append(f"to go back: lakeevolve rollback {uri} --to {done.undo.to}, at the least until {until}")
     return "\n".join(lines)
+
+
+def unreplayed_text(done: Application, uri: str) -> list[str]:
+    """That nothing was replayed, and why."""
+    return [f"nothing of {uri} was replayed", *findings_text(done.findings)] if done.findings else []
 
 
 def replay_text(result: ReplayResult, uri: str, *, show_values: bool = False) -> str:

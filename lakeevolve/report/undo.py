@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakeevolve.report.outcome import Outcome
+from lakeevolve.report.outcome import Outcome, told
 
 if TYPE_CHECKING:
     from lakeevolve.applying.application import Application
@@ -19,13 +19,13 @@ def of_rollback(done: Application, uri: str, to: int) -> Outcome:
         application_record(done),
         lambda: _text(done, uri, to),
         f"Rollback of {uri} to version {to}",
-        done.status if done.ok else "the replay differs",
-        () if done.replay is None else of_replay(done.replay, uri),
+        told(done),
+        done.findings if done.replay is None else of_replay(done.replay, uri),
     )
 
 
 def _text(done: Application, uri: str, to: int) -> str:
-    from lakeevolve.report.text import replay_text
+    from lakeevolve.report.text import replay_text, unreplayed_text
 
     match done.status:
         case "dry-run":
@@ -35,4 +35,5 @@ def _text(done: Application, uri: str, to: int) -> str:
     lines = [f"{uri} went back to version {to}, as its version {done.version}"]
     if done.replay is not None:
         lines.append(replay_text(done.replay, uri))
+    lines += unreplayed_text(done, uri)
     return "\n".join(lines)

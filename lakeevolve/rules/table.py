@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from lakeevolve.model import path as paths
@@ -153,6 +153,16 @@ PARTITION_SOURCE_GONE = Rule(
     "the column region is dropped, and files of the spec before are partitioned by region",
     "rewrite the files that use the old spec, with the engine that wrote them",
 )
+ROWS_UNREADABLE = Rule(
+    "TABLE-ROWS-UNREADABLE",
+    "warning",
+    "No Python library can read the rows of the table",
+    "Iceberg's equality deletes name rows by the values of a key, and only engines such as Flink, Spark and DuckDB "
+    "apply them. So no row can be checked, written anew or replayed here: additions, renames and other changes of "
+    "metadata that leave the key alone are checked from the schema alone, and all others are refused.",
+    "a table that Flink upserts into, and a nullable field is added",
+    "compact the table with Spark (rewrite_data_files, which applies its deletes), to have changes proved on its rows",
+)
 LEDGER_DIFFERS = Rule(
     "TABLE-LEDGER-DIFFERS",
     "error",
@@ -203,6 +213,7 @@ RULES = (
     MANY_SCHEMAS,
     NAME_MAPPING,
     PARTITION_SOURCE_GONE,
+    ROWS_UNREADABLE,
     ROOT_NOT_RECORD,
     NULL_ALONE,
     RECURSIVE,
@@ -219,6 +230,11 @@ RULES = (
     LEDGER_MISSING,
     LEDGER_STRAY,
 )
+
+
+def unreadable(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Of a table's findings, those that say that its rows cannot be read."""
+    return tuple(each for each in findings if each.rule == ROWS_UNREADABLE.id)
 
 
 def names_that_move(renames: Mapping[str, str], target: Schema, subject: str = "") -> Iterator[Finding]:

@@ -78,8 +78,8 @@ class Version:
     although the previous version has a field of that name) say how the fields follow from the previous version where
     the names alone do not. ``fills`` says per path what rows older than this version read in a column that it added.
     A ``derived`` version was made by another tool and is read off the table's own metadata; ``recorded`` says whether
-    the marker holds it. One that ``restores`` an earlier version is that one again: the table went back. ``commit`` is the
-    snapshot id or Delta version from which it is in force (None: since the table began), ``schema_id`` Iceberg's.
+    the marker holds it. One that ``restores`` an earlier version is that one again: the table went back. ``commit`` is
+    the snapshot id or Delta version from which it is in force (None: since the table began), ``schema_id`` Iceberg's.
     """
 
     number: int

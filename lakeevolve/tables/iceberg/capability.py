@@ -60,6 +60,7 @@ from lakeevolve.tables.iceberg.facts import Facts, elsewhere, unreadable
 from lakeevolve.tables.iceberg.locate import base_path, locate, subtree
 from lakeevolve.tables.iceberg.spark import statement
 from lakeevolve.tables.iceberg.types import iceberg_type, leaf_type, promotable
+from lakeevolve.tables.iceberg.unread import unproved
 
 
 def capability(
@@ -74,7 +75,8 @@ def capability(
 
     ``renames`` (new path to old path) serves to find columns beneath a record whose rename no alias declares.
     """
-    found = _Rules(facts, base, target, fills, renames or {}).of(change)
+    rules = _Rules(facts, base, target, fills, renames or {})
+    found = rules.of(change)
     if found.route == "refuse":
         return found
     if facts.format_version >= 3:
@@ -83,7 +85,7 @@ def capability(
             return base_path(path, base.root, target.root, renames or {}, old_leaf=False) is not None
 
         return _external(facts, found, statement(change, found, target, facts.name, existed))
-    reason = unreadable(facts)
+    reason = unreadable(facts) or unproved(facts, change, found, rules.column)
     if reason is None and (found.route != "metadata" or found.precondition is not None):
         reason = elsewhere(facts)
     return found if reason is None else _refuse(reason)
@@ -213,7 +215,7 @@ class _Rules:
         )
 
     def _drop(self, change: DropField) -> Capability:
-        column = self._column(change.path, old_leaf=True)
+        column = self.column(change.path, old_leaf=True)
         reason = self._in_use(column, "dropped")
         parent = find_type(self.target.root, paths.parent(change.path))
         record = without_null(parent) if parent is not None else None
@@ -240,7 +242,7 @@ class _Rules:
         )
 
     def _rename(self, change: RenameField) -> Capability:
-        reason = self._name_taken(change.new_path, self._column(change.path, old_leaf=True))
+        reason = self._name_taken(change.new_path, self.column(change.path, old_leaf=True))
         if reason is not None:
             return _refuse(reason)
         return Capability(
@@ -324,7 +326,7 @@ class _Rules:
                 return Capability("metadata", via, f"{held} holds both", precondition=precondition)
             if promotable(held, wanted):
                 return Capability("metadata", "promote column", f"Iceberg promotes {held} to {wanted} in place")
-        reason = self._in_use(self._column(change.path), "written anew with another type")
+        reason = self._in_use(self.column(change.path), "written anew with another type")
         if reason is not None:
             return _refuse(reason)
         readers = ["queries have to expect the new type"]
@@ -347,7 +349,7 @@ class _Rules:
         return leaf_type(type_, "", max(self.facts.format_version, 2))
 
     def _make_optional(self, path: str) -> Capability:
-        column = self._column(path)
+        column = self.column(path)
         if column is not None and self.facts.identifiers & subtree(column):
             return _refuse(
                 "the column identifies rows, and Iceberg wants such columns required; take it out of the table's "
@@ -398,7 +400,7 @@ class _Rules:
         )
 
     def _branch_column(self, change: DropBranch) -> NestedField | None:
-        union = self._column(change.path)
+        union = self.column(change.path)
         if union is None or not isinstance(union.field_type, StructType):
             return None
         old = base_path(change.path, self.base.root, self.target.root, self.renames, old_leaf=False)
@@ -411,7 +413,7 @@ class _Rules:
     def _drop_symbol(self, change: DropSymbol) -> Capability:
         enum = find_type(self.target.root, change.path)
         enum = without_null(enum) if enum is not None else None
-        column = self._column(change.path)
+        column = self.column(change.path)
         if isinstance(enum, Enum) and enum.default is not None and self._in_use(column, "") is None:
             return Capability(
                 "rewrite",
@@ -430,7 +432,7 @@ class _Rules:
 
     # Columns ----------------------------------------------------------------------------------------------------------
 
-    def _column(self, path: str, *, old_leaf: bool = False) -> NestedField | None:
+    def column(self, path: str, old_leaf: bool = False) -> NestedField | None:
         old = base_path(path, self.base.root, self.target.root, self.renames, old_leaf=old_leaf)
         return locate(self.facts.schema, self.base.root, old) if old is not None else None
 

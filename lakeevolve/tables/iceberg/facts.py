@@ -28,6 +28,8 @@ class Facts:
     sorted_by: frozenset[int]
     mapping: NameMapping | None = None
     equality_deletes: bool = False
+    #: The columns that live equality delete files compare; none where one of them does not say.
+    equality_ids: frozenset[int] = frozenset()
     formats: frozenset[str] = frozenset()
     branches: tuple[str, ...] = ()
     name: str = "the_table"
@@ -40,6 +42,17 @@ class Facts:
     def identifiers(self) -> frozenset[int]:
         return frozenset(self.schema.identifier_field_ids)
 
+    @property
+    def equality_key(self) -> str:
+        """The names of the columns that equality deletes compare, as they are now."""
+        return key_names(self.schema, self.equality_ids)
+
+
+def key_names(schema: IcebergSchema, ids: Collection[int]) -> str:
+    """The names of columns in their order, by the id where a column is no more; what is not known is said."""
+    names = (schema.find_column_name(number) or f"field id {number}" for number in sorted(ids))
+    return ", ".join(names) or "not known"
+
 
 def facts_of(
     metadata: TableMetadata,
@@ -47,6 +60,7 @@ def facts_of(
     name: str,
     specs: Collection[int],
     equality_deletes: bool,
+    equality_ids: frozenset[int],
     formats: frozenset[str],
     plain_files: Callable[[], bool],
 ) -> Facts:
@@ -70,6 +84,7 @@ def facts_of(
         frozenset(each.source_id for each in metadata.sort_order().fields),
         metadata.name_mapping(),
         equality_deletes,
+        equality_ids,
         formats,
         tuple(
             sorted(
@@ -85,12 +100,7 @@ def facts_of(
 
 
 def unreadable(facts: Facts) -> str | None:
-    """Why the table's rows cannot be read, or None: no change of any kind can be proved on them then."""
-    if facts.equality_deletes:
-        return (
-            "the table holds equality deletes, which no Python library applies, so its rows cannot be read exactly; "
-            "compact it with Spark (rewrite_data_files) first"
-        )
+    """Why no change of any kind is made, or None: data files in formats that are not read."""
     others = sorted(facts.formats - {"PARQUET"})
     if others:
         return f"the table holds data files in {', '.join(others)}, and only Parquet is read; rewrite them first"

@@ -12,7 +12,8 @@ from pyiceberg.types import NestedField, StructType
 from lakeevolve.model import path as paths
 from lakeevolve.rules.default import IN_METADATA
 from lakeevolve.rules.findings import Finding
-from lakeevolve.rules.table import COLUMNS_CLASH, MANY_SCHEMAS, NAME_MAPPING, PARTITION_SOURCE_GONE
+from lakeevolve.rules.table import COLUMNS_CLASH, MANY_SCHEMAS, NAME_MAPPING, PARTITION_SOURCE_GONE, ROWS_UNREADABLE
+from lakeevolve.tables.iceberg.facts import key_names
 from lakeevolve.tables.iceberg.mapping import unmapped
 from lakeevolve.tables.iceberg.types import inner_fields
 
@@ -33,6 +34,18 @@ def table_findings(metadata: TableMetadata, specs: Collection[int], uri: str) ->
     if metadata.format_version < 3:
         found += _defaults(schema, metadata.format_version, uri)
     return tuple(found)
+
+
+def unread(schema: IcebergSchema, equality_ids: Collection[int], uri: str) -> Iterator[Finding]:
+    """That equality deletes, which compare these columns, keep the rows from being read."""
+    yield ROWS_UNREADABLE.finding(
+        paths.ROOT,
+        None,
+        None,
+        "the table holds equality deletes, which no Python library applies, so its rows cannot be read; a change is "
+        f"checked from the schema alone, and nothing is replayed (equality key: {key_names(schema, equality_ids)})",
+        subject=uri,
+    )
 
 
 def _mapping(metadata: TableMetadata, uri: str) -> Iterator[Finding]:

@@ -260,6 +260,8 @@ class Entries:
     equality_deletes: bool
     formats: frozenset[str]
     specs: frozenset[int]
+    #: The columns that equality delete files compare; none where one of them does not say, which the format forbids.
+    equality_ids: frozenset[int] = frozenset()
 
 
 def read_entries(metadata: TableMetadata, io: FileIO, snapshot: Snapshot | None, where: str) -> Entries:
@@ -268,7 +270,7 @@ def read_entries(metadata: TableMetadata, io: FileIO, snapshot: Snapshot | None,
         return Entries((), False, frozenset(), frozenset())
     data: list[ManifestEntry] = []
     deletes = DeleteFileIndex()
-    equality = False
+    keys: list[frozenset[int]] = []
     with translated(where):
         for manifest in snapshot.manifests(io):
             for entry in manifest.fetch_manifest_entry(io, discard_deleted=True):
@@ -276,7 +278,7 @@ def read_entries(metadata: TableMetadata, io: FileIO, snapshot: Snapshot | None,
                 if manifest.content == ManifestContent.DATA and content == DataFileContent.DATA:
                     data.append(entry)
                 elif content == DataFileContent.EQUALITY_DELETES:
-                    equality = True
+                    keys.append(frozenset(entry.data_file.equality_ids or ()))
                 else:
                     deletes.add_delete_file(entry, partition_key=entry.data_file.partition)
     found = []
@@ -286,7 +288,7 @@ def read_entries(metadata: TableMetadata, io: FileIO, snapshot: Snapshot | None,
         handle = Handle(
             theirs,
             tuple(sorted(applying, key=lambda delete: str(delete.file_path))),
-            equality,
+            bool(keys),
             _identity_values(metadata, theirs),
             entry.sequence_number,
         )
@@ -294,9 +296,10 @@ def read_entries(metadata: TableMetadata, io: FileIO, snapshot: Snapshot | None,
     found.sort(key=lambda pair: (pair[0].sequence_number or 0, str(pair[0].data_file.file_path)))
     return Entries(
         tuple(found),
-        equality,
+        bool(keys),
         frozenset(str(entry.data_file.file_format.value) for entry in data),
         frozenset(entry.data_file.spec_id or 0 for entry in data),
+        frozenset[int]().union(*keys) if all(keys) else frozenset(),
     )
 
 

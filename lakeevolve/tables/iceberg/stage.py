@@ -37,7 +37,7 @@ from pyiceberg.table.update import (
     update_table_metadata,
 )
 
-from lakeevolve.errors import PlanBlocked, TableError, UnsupportedTable
+from lakeevolve.errors import PlanBlocked, ReplayMismatch, TableError, UnsupportedTable
 from lakeevolve.model.change import Change
 from lakeevolve.model.schema import Schema
 from lakeevolve.tables.base import Capability, DataFile, Evolution, Predicate, StagedFile
@@ -50,6 +50,7 @@ from lakeevolve.tables.iceberg.mapping import mapped, unmapped
 from lakeevolve.tables.iceberg.raw import Handle, foreign_columns, read_raw
 from lakeevolve.tables.iceberg.reading import Tasks, read_table
 from lakeevolve.tables.iceberg.snapshot import Frozen, Replace
+from lakeevolve.tables.iceberg.unread import wrong_in
 from lakeevolve.tables.iceberg.write import new_path, write_files
 
 if TYPE_CHECKING:
@@ -185,7 +186,8 @@ class _Staging:
         self.base = table.metadata
         self.written: list[str] = []
         self.stopped = threading.Event()
-        self.checked = False
+        # Whether a change is made over equality deletes depends on which there are.
+        self.checked = facts.equality_deletes
         self.remapped = False
 
     def run(self) -> StagedEvolution:
@@ -227,6 +229,8 @@ class _Staging:
                 swap = self._replace(metadata, kept)
                 metadata = update_table_metadata(metadata, swap)
             updates += swap
+        if self.facts.equality_deletes:
+            self._prove_schema(metadata)
         return StagedEvolution(
             where=self.where,
             io=self.table.io,
@@ -241,6 +245,16 @@ class _Staging:
             if evolved.moved or self.remapped
             else None,
         )
+
+    def _prove_schema(self, metadata: TableMetadata) -> None:
+        """What can be proved where no row can be read."""
+        wrong = next(wrong_in(metadata, self.base, self.evolution), None)
+        if wrong is not None:
+            raise ReplayMismatch(
+                f"the proof before the commit failed, so nothing was committed: {wrong}",
+                where=self.where,
+                hint="the table is untouched; report this with the plan, it is a defect of lakeevolve or of a library",
+            )
 
     def _replace(self, metadata: TableMetadata, files: Sequence[StagedFile]) -> tuple[TableUpdate, ...]:
         """Write the snapshot's manifests; the schema is the new one already."""

@@ -39,7 +39,7 @@ from lakeevolve.tables.iceberg.catalog import Location, load
 from lakeevolve.tables.iceberg.commit import commit
 from lakeevolve.tables.iceberg.derive import Derivation
 from lakeevolve.tables.iceberg.facts import Facts, facts_of
-from lakeevolve.tables.iceberg.findings import table_findings
+from lakeevolve.tables.iceberg.findings import table_findings, unread
 from lakeevolve.tables.iceberg.history import (
     Entries,
     History,
@@ -246,6 +246,7 @@ class IcebergHandle:
             name=".".join(self._location.identifier),
             specs=entries.specs,
             equality_deletes=entries.equality_deletes,
+            equality_ids=entries.equality_ids,
             formats=entries.formats,
             plain_files=self._plain_files,
         )
@@ -319,7 +320,15 @@ class IcebergHandle:
             )
 
     def findings(self) -> tuple[Finding, ...]:
-        return table_findings(self._table.metadata, self._entries_at(None).specs, self.uri)
+        entries = self._entries_at(None)
+        return (
+            *table_findings(self._table.metadata, entries.specs, self.uri),
+            *(
+                unread(self._table.metadata.schema(), entries.equality_ids, self.uri)
+                if entries.equality_deletes
+                else ()
+            ),
+        )
 
     def progress_of(self, plan_digest: str) -> Literal["none", "partly", "done"]:
         entries = marker.from_properties(self._table.metadata.properties, self.uri)

@@ -22,6 +22,7 @@ from pyiceberg.manifest import (
 )
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update.snapshot import _FastAppendFiles
+from pyiceberg.typedef import Record
 
 from lakeevolve.avro.arrow import arrow_schema, execute
 from lakeevolve.avro.parse import parse
@@ -215,7 +216,7 @@ class _DeletesWriter(ManifestWriterV2):
 
 
 class _AddDeletes(_FastAppendFiles):
-    """A snapshot that adds position delete files."""
+    """A snapshot that adds delete files."""
 
     deletes: list[Any]
 
@@ -272,12 +273,43 @@ def delete_rows() -> Callable[[IcebergHandle, Mapping[str, Sequence[int]]], None
             )
             file.spec_id = held[path].spec_id
             made.append(file)
-        transaction = iceberg.transaction()
-        producer = _AddDeletes(Operation.DELETE, transaction, iceberg.io)
-        producer.deletes = made
-        producer.commit()
-        transaction.commit_transaction()
-        table.refresh()
+        _add_deletes(table, made)
+
+    return run
+
+
+def _add_deletes(table: IcebergHandle, made: list[TheirFile]) -> None:
+    transaction = table.iceberg.transaction()
+    producer = _AddDeletes(Operation.DELETE, transaction, table.iceberg.io)
+    producer.deletes = made
+    producer.commit()
+    transaction.commit_transaction()
+    table.refresh()
+
+
+@pytest.fixture
+def delete_equal() -> Callable[..., None]:
+    """Delete the rows that hold given values in columns at the top, as engines that upsert do."""
+
+    def run(table: IcebergHandle, ids: Sequence[int] | None = None, **values: Any) -> None:
+        iceberg = table.iceberg
+        schema = iceberg.schema().as_arrow()
+        content = pa.Table.from_pylist([values], schema=pa.schema([schema.field(name) for name in values]))
+        where = f"{iceberg.location()}/data/{'-'.join(values)}-{iceberg.metadata.last_sequence_number}-equal.parquet"
+        with iceberg.io.new_output(where).create() as stream:
+            pq.write_table(content, stream)
+        named = [iceberg.schema().find_field(name).field_id for name in values]
+        file = TheirFile.from_args(
+            content=DataFileContent.EQUALITY_DELETES,
+            file_path=where,
+            file_format=FileFormat.PARQUET,
+            partition=Record(),
+            record_count=1,
+            file_size_in_bytes=len(iceberg.io.new_input(where)),
+            equality_ids=named if ids is None else list(ids) or None,
+        )
+        file.spec_id = 0
+        _add_deletes(table, [file])
 
     return run
 

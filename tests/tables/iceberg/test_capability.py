@@ -242,7 +242,8 @@ def test_changes_of_a_v3_table_come_with_their_spark_sql() -> None:
 @pytest.mark.parametrize(
     ("hindrance", "reason", "else_"),
     [
-        ({"equality_deletes": True}, "equality deletes", "refuse"),
+        ({"equality_deletes": True}, "does not say which columns", "refuse"),
+        ({"equality_deletes": True, "equality_ids": frozenset({1})}, "equality deletes", "metadata"),
         ({"formats": frozenset({"ORC", "PARQUET"})}, "ORC", "refuse"),
         ({"branches": ("audit",)}, "audit", "metadata"),
     ],
@@ -257,6 +258,57 @@ def test_what_hinders_reading_the_rows_hinders_every_change_and_what_lies_elsewh
     assert all(reason in each.reason for each in found)
     new = record(f("a", ["null", "long"]), f("b", "int"), f("c", ["null", "int"], default=None))
     assert {each.route for each in route(old, new, **hindrance)} == {else_}
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "reason"),
+    [
+        (f("v", "int"), f("w", "int", aliases=["v"]), None),
+        (f("v", "int"), f("v", "int", doc="a count"), None),
+        (f("v", "int"), f("v", ["null", "int"]), None),
+        (f("v", "int"), f("v", "long"), None),
+        (f("v", enum("A")), f("v", enum("A", "B")), None),
+        (f("s", rec("S", f("k", "int"))), f("s", rec("S", f("k", "int"), f("n", ["null", "int"], default=None))), None),
+        (f("v", "int"), None, "cannot be undone"),
+        (f("v", ["null", "int"]), f("v", "int"), "depends on what they hold"),
+        (f("v", enum("A", "B")), f("v", enum("A")), "depends on what they hold"),
+        (f("v", ["null", "int"]), f("v", ["null", "string"]), "cannot read"),
+        (f("v", "int"), f("v", "double"), "writes them anew"),
+        (None, f("v", "int", default=1), "writes them anew"),
+    ],
+)
+def test_over_equality_deletes_only_what_needs_no_row_goes_on(was: Any, now: Any, reason: str | None) -> None:
+    old, new = (record(*[each] if each is not None else []) for each in (was, now))
+    found = route(old, new, equality_deletes=True, equality_ids=frozenset({1}))
+    assert found
+    assert {each.route for each in found} == {"metadata" if reason is None else "refuse"}
+    assert all(reason in each.reason for each in found if reason is not None)
+
+
+@pytest.mark.parametrize("key", [f("key", "int"), f("s", rec("S", f("key", "int")))])
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda key: {**key, "doc": "by this"},
+        lambda key: {**key, "name": "other", "aliases": [key["name"]]},
+        lambda key: {**key, "type": ["null", key["type"]]},
+        lambda key: {**key, "type": "long"} if key["type"] == "int" else {**key, "type": rec("S", f("key", "long"))},
+        lambda _key: None,
+    ],
+)
+def test_what_equality_deletes_compare_rows_by_stays_as_it_is(key: Any, made: Any) -> None:
+    base = parse(record(f("v", "int"), key))
+    schema = facts(base).schema
+    (number,) = (each for each in schema.field_ids if str(schema.find_column_name(each)).endswith("key"))
+    changed = made(key)
+    new = record(f("v", "int"), *([changed] if changed is not None else []))
+    found = route(record(f("v", "int"), key), new, equality_deletes=True, equality_ids=frozenset({number}))
+    assert {each.route for each in found} == {"refuse"}
+    assert all("(the equality key), which has to stay as it is" in each.reason for each in found)
+    # Beside the key, the same is free.
+    beside = record(f("w", "int", aliases=["v"]), key)
+    (one,) = route(record(f("v", "int"), key), beside, equality_deletes=True, equality_ids=frozenset({number}))[:1]
+    assert one.route == "metadata"
 
 
 def test_a_symbol_of_a_partition_column_is_only_checked() -> None:

@@ -15,6 +15,7 @@ import pytest
 
 import lakeevolve as le
 from lakeevolve.__main__ import main
+from lakeevolve.applying.past import past_of
 from lakeevolve.errors import CatalogUnavailable, LakeEvolveError, UnsupportedTable
 from lakeevolve.tables.iceberg import create_table, open_table
 from lakeevolve.tables.iceberg.catalog import open_catalog, parse_uri
@@ -210,17 +211,135 @@ def test_a_change_of_another_engines_table_is_proved_or_refused_by_its_cause(
     assert all(path.read_bytes() == content for path, content in files.items())
 
 
+#: change of the column ``bir``, which no equality delete compares -> its field then, and what its rows are called by.
+BESIDE_THE_KEY: Mapping[str, tuple[Row, str]] = {
+    "rename": ({"name": "born", "aliases": ["bir"]}, "born"),
+    "doc": ({"doc": "date of birth"}, "bir"),
+    "default": ({"default": None}, "bir"),
+}
+
+
+def with_born(schema: le.Schema, **more: Any) -> Any:
+    record = schema.to_json()
+    return {**record, "fields": [{**each, **more} if each["name"] == "bir" else each for each in record["fields"]]}
+
+
+def field_ids(uri: str) -> dict[int, str]:
+    return {column.field_id: column.name for column in open_table(uri).iceberg.schema().columns}
+
+
+def contents() -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in Path("data").rglob("*") if path.is_file()}
+
+
 @pytest.mark.parametrize("metadata", EQUALITY)
-def test_every_change_of_a_table_with_equality_deletes_is_refused_in_the_plan(metadata: str, copied: Any) -> None:
+def test_a_table_with_equality_deletes_refuses_what_needs_its_rows_or_changes_its_key(
+    metadata: str, copied: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     uri = copied("equality_deletes", metadata)
     assert le.describe(uri).to_json()["features"]["equality_deletes"] is True
-    for told, target, _ in targets(open_table(uri).schema):
+    schema, files = open_table(uri).schema, contents()
+    wanted = {told: target for told, target, _ in targets(schema) if told != "add nullable"}
+    tighter = {"name": "bir", "type": {"type": "int", "logicalType": "date"}}
+    because = {
+        "rename": "compare rows by id, name (the equality key)",
+        "promote": "compare rows by id, name (the equality key)",
+        "drop": "what cannot be undone",
+        "add with default": "writes them anew",
+    }
+    assert because.keys() == wanted.keys()
+    fields = schema.to_json()["fields"]
+    wanted["drop the key"] = {**schema.to_json(), "fields": fields[1:]}
+    because["drop the key"] = because["rename"]
+    for told, target in wanted.items():
         plan = le.plan(uri, target, mode="NONE")
-        assert {step.route for step in plan.steps} == {"refuse"}, told
-        assert all("equality deletes" in step.reason for step in plan.steps), told
+        refused = [step.reason for step in plan.steps if step.route == "refuse"]
+        assert refused, told
+        assert all("equality deletes" in reason and because[told] in reason for reason in refused), (told, refused)
+        with pytest.raises(le.errors.PlanBlocked, match="equality deletes"):
+            le.apply(plan, allow=ALL)
+    # No marker says that the column is required, so rows would have to confirm it.
+    plan = le.plan(uri, {**schema.to_json(), "fields": [*fields[:-1], tighter]}, mode="NONE")
+    assert [(step.route, step.precondition) for step in plan.steps] == [("refuse", None)]
+    assert "cannot be read" in plan.steps[0].reason
+    with pytest.raises(le.errors.PlanBlocked, match="cannot be read"):
+        le.apply(plan, allow=ALL)
     for reading in (lambda: le.verify(uri), lambda: read(uri)):
         with pytest.raises(UnsupportedTable, match="equality deletes"):
             reading()
+    capsys.readouterr()
+    assert main(["verify", uri]) == 2
+    assert "equality deletes" in capsys.readouterr().err
+    assert contents() == files
+
+
+@pytest.mark.parametrize("metadata", EQUALITY)
+def test_a_column_is_added_over_equality_deletes_and_nothing_is_said_to_be_replayed(
+    metadata: str, copied: Any, duck: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    uri = copied("equality_deletes", metadata)
+    before, ids, files = in_duckdb(duck, uri), field_ids(uri), contents()
+    assert before
+    target = {told: target for told, target, _ in targets(open_table(uri).schema)}["add nullable"]
+    Path("target.avsc").write_text(json.dumps(target))
+    assert main(["plan", uri, "target.avsc", "--mode", "NONE", "--out", "plan.json"]) == 0
+    assert "TABLE-ROWS-UNREADABLE" in capsys.readouterr().out
+    assert main(["apply", "plan.json"]) == 0
+    printed = capsys.readouterr().out
+    assert "was replayed" in printed
+    assert "equality key: id, name" in printed
+    assert "equal," not in printed
+    assert bag(in_duckdb(duck, uri)) == bag({**row, "note": None} for row in before)
+    assert field_ids(uri) == {**ids, max(ids) + 1: "note"}
+    assert all(path.read_bytes() == content for path, content in files.items())
+    again = le.apply("plan.json")
+    assert (again.status, again.replay) == ("already-applied", None)
+    assert main(["verify", uri]) == 2
+
+
+@pytest.mark.parametrize("change", BESIDE_THE_KEY)
+@pytest.mark.parametrize("metadata", EQUALITY)
+def test_a_column_beside_the_equality_key_is_changed_by_metadata_alone(
+    metadata: str, change: str, copied: Any, duck: Any
+) -> None:
+    uri = copied("equality_deletes", metadata)
+    before, ids, files = in_duckdb(duck, uri), field_ids(uri), contents()
+    more, name = BESIDE_THE_KEY[change]
+    # What a table that nobody has recorded lacks in words is taken from the schema: so it is recorded first.
+    assert le.apply(le.plan(uri, open_table(uri).schema, mode="NONE")).status == "applied"
+    plan = le.plan(uri, with_born(open_table(uri).schema, **more), mode="NONE")
+    assert {step.route for step in plan.steps} == {"metadata"}, [step.reason for step in plan.steps]
+    (found,) = [each for each in plan.findings if each.rule == "TABLE-ROWS-UNREADABLE"]
+    assert found.severity == "warning"
+    done = le.apply(plan)
+    assert (done.status, done.proof, done.replay, done.evidence) == ("applied", None, None, None)
+    assert [each.rule for each in done.findings] == ["TABLE-ROWS-UNREADABLE"]
+    assert done.to_json()["findings"][0]["rule"] == "TABLE-ROWS-UNREADABLE"
+    assert le.apply(plan).status == "already-applied"
+    assert field_ids(uri) == {number: name if was == "bir" else was for number, was in ids.items()}
+    assert open_table(uri).iceberg.schema().find_field(name).doc == more.get("doc")
+    renamed = [{name if key == "bir" else key: value for key, value in row.items()} for row in before]
+    assert bag(in_duckdb(duck, uri)) == bag(renamed)
+    assert all(path.read_bytes() == content for path, content in files.items())
+    # The marker is there now: the next plan begins from it, and the way back says that nothing was replayed, too.
+    assert open_table(uri).history()[-1].plan == plan.digest
+    entry = past_of(open_table(uri)).steps[-1].entry
+    assert entry is not None
+    assert entry["replay"] is None
+    back = le.rollback(uri, 1)
+    assert (back.status, back.replay) == ("rolled-back", None)
+    assert [each.rule for each in back.findings] == ["TABLE-ROWS-UNREADABLE"]
+    assert (field_ids(uri), bag(in_duckdb(duck, uri))) == (ids, bag(before))
+
+
+def test_the_schema_that_a_table_has_is_recorded_over_equality_deletes(copied: Any, duck: Any) -> None:
+    uri = copied("equality_deletes", EQUALITY[0])
+    before = in_duckdb(duck, uri)
+    plan = le.plan(uri, open_table(uri).schema, mode="NONE")
+    assert [step.via for step in plan.steps] == ["adopt"]
+    assert le.apply(plan).status == "applied"
+    assert open_table(uri).history()[-1].recorded
+    assert bag(in_duckdb(duck, uri)) == bag(before)
 
 
 def test_a_table_from_before_its_equality_deletes_can_be_changed(copied: Any, duck: Any) -> None:
