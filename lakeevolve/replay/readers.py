@@ -102,10 +102,10 @@ def _duckdb(extensions: tuple[str, ...], sql: str, parameters: list[Any]) -> Ite
 
 
 def _duckdb_iceberg(table: Table) -> Iterator[pa.RecordBatch]:
-    position = table.state.position
-    if position is None:
+    if table.state.position is None:
         return iter(())
-    sql = f"SELECT * FROM iceberg_scan(?, snapshot_from_id = {position:d})"
+    earlier = _earlier_snapshot(table)
+    sql = "SELECT * FROM iceberg_scan(?" + ("" if earlier is None else f", snapshot_from_id = {earlier:d}") + ")"
     return _duckdb(("avro", "iceberg"), sql, [_local(table)])
 
 
@@ -116,10 +116,21 @@ def _duckdb_delta(table: Table) -> Iterator[pa.RecordBatch]:
 def _polars_iceberg(table: Table) -> Iterator[pa.RecordBatch]:
     import polars
 
-    position = table.state.position
-    if position is None:
+    if table.state.position is None:
         return iter(())
-    return _batches(polars.scan_iceberg(_local(table), snapshot_id=position, reader_override="native"))
+    scan = polars.scan_iceberg(_local(table), snapshot_id=_earlier_snapshot(table), reader_override="native")
+    return _batches(scan)
+
+
+def _earlier_snapshot(table: Table) -> int | None:
+    """The snapshot that a table is opened at, where it is not the metadata's current one.
+
+    A snapshot that is named is read by the schema of its own time (Iceberg spec, Snapshots, ``schema-id``); the
+    current one that nobody names, by the table's current schema, which a change of metadata alone moves on.
+    """
+    handle: Any = table
+    position = table.state.position
+    return None if position == handle.iceberg.metadata.current_snapshot_id else position
 
 
 def _polars_delta(table: Table) -> Iterator[pa.RecordBatch]:

@@ -170,6 +170,15 @@ def test_every_type_reads_right_whole_and_under_filters_by_every_reader(real: Re
     assert all(r["version"] for r in result.evidence.readers)
 
 
+NOTE = {"name": "note", "type": ["null", "string"], "default": None}
+
+
+def test_second_readers_read_a_change_of_metadata_that_no_append_has_followed(real: Real) -> None:
+    real.evolve([*BASE, NOTE])
+    result = verify(real.open(), readers=("duckdb", "polars"))
+    assert result.ok, [str(m) for m in result.mismatches]
+
+
 def test_an_evolved_table_reads_right_and_its_rewrite_is_proved_again(real: Real) -> None:
     done = real.evolve(WIDE)
     assert done.proof.ok
