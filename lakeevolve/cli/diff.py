@@ -26,6 +26,8 @@ def diff(
 
     renames = pairs(rename, "--rename")
     before, after = sources.load(old, lenient=True), sources.load(new)
+    for warning in dict.fromkeys(before.warnings):
+        note(f"warning: the old schema is broken: {warning}")
     check_renames(renames, after, [before], strict=True)
     found = compare(before, after, renames=renames)
     for was, now in found.unused:

@@ -242,7 +242,8 @@ def _summary(console: Console, root: Path, found: Demonstration) -> None:
     _say(console, f"plans: {root / 'plans'}")
     _say(console, f"evidence: {root / 'state'}/*/evidence")
     for uri in found.replays:
-        _say(console, f"try: {own_command()} history {shlex.quote(uri)}")
+        state = shlex.quote(_from_here(root / "state"))
+        _say(console, f"try: LAKEEVOLVE_STATE={state} {own_command()} history {shlex.quote(uri)}")
 
 
 def own_command() -> str:

@@ -74,6 +74,17 @@ def test_diff_tells_each_change_in_a_line(v1: str, v2: str, capsys: pytest.Captu
     assert {change["change"] for change in record["changes"]} >= {"rename-field", "promote-type", "add-field"}
 
 
+def test_diff_warns_of_an_old_schema_that_is_broken(
+    tmp_path: Path, v2: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = tmp_path / "broken.avsc"
+    broken.write_text('{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "lnog"}]}')
+    assert main(["diff", str(broken), v2]) == 0
+    said = capsys.readouterr().err
+    assert "the old schema is broken" in said
+    assert "$.fields[0].type" in said
+
+
 def test_check_exits_1_on_findings_at_or_above_fail_on(v1: str, v2: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "compatible" in run(capsys, "check", v1, v2)
     assert "not compatible" in run(capsys, "check", v1, v2, "--mode", "FORWARD", code=1)

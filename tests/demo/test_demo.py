@@ -37,6 +37,13 @@ def test_the_demo_takes_both_tables_in_both_formats_through_three_versions_with_
     _the_refused_change_and_the_forgotten_alias_are_told(output.getvalue())
     assert main(["show", str(root / "plans" / "customers-iceberg-v4.json")]) == 0
     _the_plan_reads_as_in_the_readme(capsys.readouterr().out.replace(str(root), "lakeevolve-demo"))
+    state = f"LAKEEVOLVE_STATE={root / 'state'} "
+    last = [line for line in output.getvalue().splitlines() if line.startswith("try: ")]
+    assert last
+    assert all(line.startswith(f"try: {state}") for line in last)
+    monkeypatch.setenv(VARIABLE, str(root / "state"))
+    assert main(["history", next(iter(done.replays))]) == 0
+    assert "TABLE-LEDGER-MISSING" not in capsys.readouterr().out
 
 
 def _every_replay_is_equal(done: Demonstration) -> None:
