@@ -25,7 +25,8 @@ OLD = {
     "fields": [{"name": "id", "type": "int"}, {"name": "amount", "type": "float"}],
 }
 GOLDEN = Path(__file__).parent / "golden"
-PUBLISHED = Path(__file__).resolve().parents[3] / "shared" / "schemas"
+#: As they were published: SARIF 2.1.0 (rtm.5), and the JUnit schema of Jenkins (MIT).
+PUBLISHED = Path(__file__).parent / "schemas"
 ENDINGS = {
     "text": "txt",
     "json": "json",
@@ -55,10 +56,7 @@ def test_each_format_is_what_it_was(outcome: Outcome, format: str, request: pyte
 
 
 def published(name: str) -> Path:
-    path = PUBLISHED / name
-    if not path.is_file():
-        pytest.skip(f"the published schema {name} is not here")
-    return path
+    return PUBLISHED / name
 
 
 @pytest.mark.parametrize("outcome", ["check", "plan", "refused"], indirect=True)
