@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lakeevolve.model.diff import Diff
     from lakeevolve.model.schema import Schema
     from lakeevolve.planning.plan import Plan
-    from lakeevolve.replay.result import ReplayResult
+    from lakeevolve.replaying.result import ReplayResult
     from lakeevolve.rules.modes import Report
     from lakeevolve.rules.policy import Policy
     from lakeevolve.tables.base import Table
@@ -301,9 +301,9 @@ def verify(
     *,
     mode: str | None = None,
 ) -> ReplayResult:
-    """Compare what every row reads as with what the resolutions say. See :func:`lakeevolve.replay.verify.verify`."""
+    """Compare what every row reads as with what the resolutions say. See :func:`lakeevolve.replaying.verify.verify`."""
     from lakeevolve.applying.proofs import proofs_of
-    from lakeevolve.replay.verify import verify as replay
+    from lakeevolve.replaying.verify import verify as replay
 
     live = open_table(table) if isinstance(table, str) else table
     proofs = proofs_of(live) if full else ()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from lakeevolve.applying.journal import Leftovers
-from lakeevolve.replay.result import ReplayResult
+from lakeevolve.replaying.result import ReplayResult
 from lakeevolve.rules.findings import Finding
 from lakeevolve.tables.base import State, Table
 

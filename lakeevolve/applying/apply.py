@@ -36,10 +36,10 @@ from lakeevolve.model.sentence import told_change
 from lakeevolve.planning.plan import Plan, Step, load_plan
 from lakeevolve.planning.sound import refuse_unsound
 from lakeevolve.planning.stale import differs
-from lakeevolve.replay.fold import fold
-from lakeevolve.replay.prove import check_preconditions, prove_staged
-from lakeevolve.replay.result import ReplayResult
-from lakeevolve.replay.verify import verify
+from lakeevolve.replaying.fold import fold
+from lakeevolve.replaying.prove import check_preconditions, prove_staged
+from lakeevolve.replaying.result import ReplayResult
+from lakeevolve.replaying.verify import verify
 from lakeevolve.rules.policy import OVER_LIMIT, over_limit
 from lakeevolve.rules.table import unreadable
 from lakeevolve.tables import open_table

@@ -25,7 +25,7 @@ from lakeevolve.model.diff import diff
 from lakeevolve.model.digest import json_digest
 from lakeevolve.planning.plan import Plan
 from lakeevolve.redaction import public_uri
-from lakeevolve.replay.result import ReplayResult
+from lakeevolve.replaying.result import ReplayResult
 from lakeevolve.rules.findings import Finding
 from lakeevolve.rules.rule import Rule
 from lakeevolve.rules.table import LEDGER_DAMAGED, LEDGER_DIFFERS, LEDGER_MISSING, LEDGER_STRAY

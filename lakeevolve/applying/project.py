@@ -16,8 +16,8 @@ from lakeevolve.config.project import Project, Subject
 from lakeevolve.errors import Interrupted, LakeEvolveError
 from lakeevolve.planning.plan import Plan
 from lakeevolve.planning.project import OpenTable, Part, Parts, attempt, contracts_of, each_table
-from lakeevolve.replay.result import ReplayResult
-from lakeevolve.replay.verify import verify
+from lakeevolve.replaying.result import ReplayResult
+from lakeevolve.replaying.verify import verify
 from lakeevolve.tables import open_table
 
 #: Told of a part's name when its turn comes, and gives what is told of the progress inside it.
@@ -46,7 +46,7 @@ def verify_project(
     chosen:
         Names or patterns of subjects; all without one.
     full, columns, sample, readers:
-        As for :func:`lakeevolve.replay.verify.verify`.
+        As for :func:`lakeevolve.replaying.verify.verify`.
     open_:
         How tables are opened.
     watch:
@@ -55,7 +55,7 @@ def verify_project(
     Returns
     -------
     Parts
-        A :class:`~lakeevolve.replay.result.ReplayResult` for each table.
+        A :class:`~lakeevolve.replaying.result.ReplayResult` for each table.
     """
 
     def replay(subject: Subject, uri: str) -> ReplayResult:

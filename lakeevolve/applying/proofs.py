@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakeevolve.config.state import state_of
 from lakeevolve.errors import SourceError
-from lakeevolve.replay.evidence import Evidence, loads
+from lakeevolve.replaying.evidence import Evidence, loads
 from lakeevolve.tables.base import Table
 
 #: How the evidence of a proof is named, after the evidence of the replay that followed it.

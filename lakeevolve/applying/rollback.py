@@ -11,11 +11,11 @@ from lakeevolve.applying.application import Application
 from lakeevolve.config.state import state_of
 from lakeevolve.errors import ConfigError, LakeEvolveError, PermitMissing, PlanError, TableError
 from lakeevolve.model.digest import json_digest
-from lakeevolve.replay import digests
-from lakeevolve.replay.digests import Sum
-from lakeevolve.replay.fold import Folds
-from lakeevolve.replay.sides import RAW_READER, Job, Unreadable, expected_rows
-from lakeevolve.replay.verify import verify
+from lakeevolve.replaying import digests
+from lakeevolve.replaying.digests import Sum
+from lakeevolve.replaying.fold import Folds
+from lakeevolve.replaying.sides import RAW_READER, Job, Unreadable, expected_rows
+from lakeevolve.replaying.verify import verify
 from lakeevolve.rules.table import unreadable
 from lakeevolve.tables import open_table
 from lakeevolve.tables.base import DataFile, MarkerEntry, Table, Version

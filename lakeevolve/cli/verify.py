@@ -83,7 +83,7 @@ def verify(
     from lakeevolve.applying.proofs import proofs_of
     from lakeevolve.cli.project import no_project_options, only_project_options, verify_all
     from lakeevolve.errors import ReplayMismatch
-    from lakeevolve.replay.verify import verify as replay
+    from lakeevolve.replaying.verify import verify as replay
     from lakeevolve.report.outcome import of_verify
 
     if show_values and not (sys.stdout.isatty() and format == "text"):

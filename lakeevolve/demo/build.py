@@ -29,7 +29,7 @@ FORMATS: Final[tuple[Format, ...]] = ("iceberg", "delta")
 SHARED: Final = (
     "lakeevolve.applying.apply",
     "lakeevolve.planning.make",
-    "lakeevolve.replay.verify",
+    "lakeevolve.replaying.verify",
     "lakeevolve.tables.delta",
     "lakeevolve.tables.iceberg",
     "pyarrow.compute",

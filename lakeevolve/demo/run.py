@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from lakeevolve.applying.apply import Application
     from lakeevolve.planning.plan import Plan
-    from lakeevolve.replay.result import ReplayResult
+    from lakeevolve.replaying.result import ReplayResult
     from lakeevolve.rules.modes import Report
 
 MODE = "BACKWARD"

@@ -241,7 +241,7 @@ def with_rows(made: Plan, live: Table, *, up_to: int | None = LOOKED_AT) -> Plan
     files = live.files(hint=made.hint)
     if not checks or made.refused or (up_to is not None and sum(file.bytes for file in files) > up_to):
         return made
-    look = import_module("lakeevolve.replay.preconditions").check_preconditions
+    look = import_module("lakeevolve.replaying.preconditions").check_preconditions
     broken = look(live, checks, files, target=made.target, hint=made.hint, renames=made.renames, fills=made.fills)
     if not broken:
         return made

@@ -12,7 +12,7 @@ from lakeevolve.rules.findings import Finding
 
 if TYPE_CHECKING:
     from lakeevolve.model.schema import Schema
-    from lakeevolve.replay.result import ReplayResult
+    from lakeevolve.replaying.result import ReplayResult
 
 
 def of_replay(result: ReplayResult, uri: str) -> tuple[Finding, ...]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lakeevolve.applying.apply import Application
     from lakeevolve.model.diff import Diff
     from lakeevolve.planning.plan import Plan
-    from lakeevolve.replay.result import ReplayResult
+    from lakeevolve.replaying.result import ReplayResult
     from lakeevolve.report.outcome import Outcome
     from lakeevolve.rules.catalogue import Rule
     from lakeevolve.rules.modes import Report

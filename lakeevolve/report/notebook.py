@@ -29,7 +29,7 @@ def shown(value: object) -> str:
         case Description():
             made = outcomes.of_description(value.to_json())
         case _:
-            from lakeevolve.replay.result import ReplayResult
+            from lakeevolve.replaying.result import ReplayResult
 
             if not isinstance(value, ReplayResult):
                 raise TypeError(f"nothing is drawn of a {type(value).__name__}")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from lakeevolve.model.diff import Diff
     from lakeevolve.model.schema import Schema
     from lakeevolve.planning.plan import Plan
-    from lakeevolve.replay.result import ReplayResult
+    from lakeevolve.replaying.result import ReplayResult
     from lakeevolve.rules.catalogue import Rule
     from lakeevolve.rules.findings import Finding
     from lakeevolve.rules.modes import Report

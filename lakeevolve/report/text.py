@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lakeevolve.applying.apply import Application
     from lakeevolve.model.diff import Diff
     from lakeevolve.planning.plan import Estimate, Plan, Step
-    from lakeevolve.replay.result import Mismatch, ReplayResult
+    from lakeevolve.replaying.result import Mismatch, ReplayResult
     from lakeevolve.report.outcome import Outcome
     from lakeevolve.rules.catalogue import Rule
     from lakeevolve.rules.findings import Finding

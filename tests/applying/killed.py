@@ -14,7 +14,7 @@ from typing import Any
 
 import lakeevolve as le
 import lakeevolve.applying.apply
-import lakeevolve.replay.verify
+import lakeevolve.replaying.verify
 import lakeevolve.tables.delta.table
 import lakeevolve.tables.iceberg.table
 

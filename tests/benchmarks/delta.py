@@ -19,7 +19,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 import lakeevolve as le
 from lakeevolve.model.diff import diff
 from lakeevolve.model.schema import Schema
-from lakeevolve.replay.fold import fold
+from lakeevolve.replaying.fold import fold
 from lakeevolve.tables import delta
 from lakeevolve.tables.base import Evolution, MarkerEntry, Version
 from tests.benchmarks import Figure, seconds, side_by_side

@@ -27,7 +27,7 @@ from pyiceberg.types import IntegerType
 import lakeevolve as le
 from lakeevolve.avro.arrow import arrow_schema
 from lakeevolve.planning.plan import Plan
-from lakeevolve.replay.fold import fold
+from lakeevolve.replaying.fold import fold
 from lakeevolve.tables.base import DataFile, Evolution, Version
 from lakeevolve.tables.iceberg import IcebergHandle, append, create_table, stage
 from lakeevolve.tables.iceberg.catalog import open_catalog, parse_uri

@@ -7,8 +7,8 @@ from dataclasses import replace
 from xml.etree import ElementTree as Xml
 
 import lakeevolve as le
-from lakeevolve.replay.compare import Hidden, Mismatch
-from lakeevolve.replay.result import ReplayResult
+from lakeevolve.replaying.compare import Hidden, Mismatch
+from lakeevolve.replaying.result import ReplayResult
 from lakeevolve.report.outcome import of_verify
 from lakeevolve.report.render import RENDERERS, render
 

@@ -22,7 +22,7 @@ from lakeevolve.model.change import AddField, Change, DropField
 from lakeevolve.model.diff import diff
 from lakeevolve.model.find import find_field
 from lakeevolve.model.schema import Schema
-from lakeevolve.replay.fold import fold
+from lakeevolve.replaying.fold import fold
 from lakeevolve.tables import delta
 from lakeevolve.tables.base import Capability, DataFile, Evolution, Fill, MarkerEntry, Staged, State, Version
 

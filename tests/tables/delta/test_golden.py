@@ -13,7 +13,7 @@ from lakeevolve.errors import TableError, UnsupportedTable
 from lakeevolve.model.change import AddField, DropField, RenameField, SetAliases, SetDoc
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import NULL, Field, Primitive, Record, Union
-from lakeevolve.replay.fold import fold
+from lakeevolve.replaying.fold import fold
 from lakeevolve.tables import delta
 
 from .conftest import GOLDEN, bag, evolve

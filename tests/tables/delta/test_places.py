@@ -12,7 +12,7 @@ import pytest
 import lakeevolve as le
 from lakeevolve.errors import PlanBlocked
 from lakeevolve.model.schema import Schema
-from lakeevolve.replay.fold import fold
+from lakeevolve.replaying.fold import fold
 from lakeevolve.tables import delta
 
 from .conftest import bag, check, field, record

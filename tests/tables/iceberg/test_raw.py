@@ -14,7 +14,7 @@ from pyiceberg.types import LongType, StringType
 from lakeevolve.avro.arrow import arrow_schema
 from lakeevolve.avro.parse import parse
 from lakeevolve.errors import TableError, UnsupportedTable
-from lakeevolve.replay.verify import verify
+from lakeevolve.replaying.verify import verify
 from lakeevolve.tables import batches
 from lakeevolve.tables.iceberg import open_table
 
