@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from lakeevolve.avro.parse.messages import json_kind
 from lakeevolve.config.document import Document, Place, parse, read
 from lakeevolve.config.find import NAME, find
 from lakeevolve.config.project import Limits, PolicyEntry, Project, ProjectEntry, Subject, TableOptions, WaiverEntry
@@ -50,6 +51,8 @@ _FORMS: Final = {
     "not_renames": "pairs [old path, new path]",
     "max_rewrite_bytes": "a number of bytes, or a text such as 500 GiB",
 }
+#: What a YAML file calls otherwise than JSON does.
+_YAML: Final = {"a boolean": "true or false", "an object": "a mapping"}
 _KINDS: Final = {
     "string_type": "a text",
     "int_type": "a whole number",
@@ -224,18 +227,8 @@ def _named(place: Place) -> str:
 
 
 def _kind(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true or false"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a text"
-        case list():
-            return "a list"
-    return "a mapping"
+    kind = json_kind(value)
+    return _YAML.get(kind, kind)
 
 
 def _nearest(word: str, known: list[str], otherwise: str) -> str | None:
