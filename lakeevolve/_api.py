@@ -282,11 +282,10 @@ def revert(plan: Plan | str | Path, table: Table | str | None = None) -> Plan:
 
     See :func:`lakeevolve.planning.rebase.revert`.
     """
-    from lakeevolve.planning.plan import Plan as PlanType
-    from lakeevolve.planning.plan import load_plan as read
+    from lakeevolve.planning.plan import Plan
     from lakeevolve.planning.rebase import revert as undo
 
-    return undo(plan if isinstance(plan, PlanType) else read(plan), table)
+    return undo(plan if isinstance(plan, Plan) else load_plan(plan), table)
 
 
 def verify(

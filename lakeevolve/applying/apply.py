@@ -7,7 +7,7 @@ as it was and deletes what was staged.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -213,26 +213,18 @@ def _refuse_unpermitted(plan: Plan, allow: Collection[str]) -> None:
     )
 
 
+@dataclass
 class _Run:
     """One apply of one plan."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        table: Table,
-        store: TableState,
-        progress: Progress,
-        engine: Any,
-        approval: Approval | None,
-    ) -> None:
-        self.plan = plan
-        self.table = table
-        self.store = store
-        self.progress = progress
-        self.engine = engine
-        self.approval = approval
-        self.leftovers = Leftovers()
-        self.journal: Journal
+    plan: Plan
+    table: Table
+    store: TableState
+    progress: Progress
+    engine: Any
+    approval: Approval | None
+    leftovers: Leftovers = field(default_factory=Leftovers)
+    journal: Journal = field(init=False)
 
     def run(self, dry_run: bool, started: bool) -> Application:
         if dry_run:

@@ -148,8 +148,8 @@ def apply_batch(
     """
     if jobs < 1:
         raise ConfigError("at least one plan runs at a time", where=f"jobs={jobs}")
-    run = _Run(allow, approvals, max_bytes, window, require_idle, resume, dry_run, open_, watch, now)
-    run.last = None if within is None else now() + within
+    last = None if within is None else now() + within
+    run = _Run(allow, approvals, max_bytes, last, window, require_idle, resume, dry_run, open_, watch, now)
     read = [run.read(str(file)) for file in files]
     tables: dict[str, list[int]] = {}
     for at, (_, plan, outcome) in enumerate(read):
@@ -184,33 +184,23 @@ def apply_batch(
     return Batch(tuple(done[at] for at in sorted(done)))
 
 
+@dataclass(slots=True)
 class _Run:
-    def __init__(
-        self,
-        allow: Collection[str],
-        approvals: Sequence[Approval] | None,
-        max_bytes: int | None,
-        window: Window | None,
-        require_idle: timedelta | None,
-        resume: bool,
-        dry_run: bool,
-        open_: Callable[[str], Table],
-        watch: Callable[[str], Callable[[Any, int, int], None]],
-        now: Callable[[], datetime],
-    ) -> None:
-        self.allow = allow
-        self.approvals = approvals
-        self.left = max_bytes
-        self.window = window
-        self.require_idle = require_idle
-        self.resume = resume
-        self.dry_run = dry_run
-        self.open = open_
-        self.watch = watch
-        self.now = now
-        self.last: datetime | None = None
-        self.stopped = threading.Event()
-        self._lock = threading.Lock()
+    """What all plans have in common: ``left`` is what is left of the budget, ``last`` when the last one may begin."""
+
+    allow: Collection[str]
+    approvals: Sequence[Approval] | None
+    left: int | None
+    last: datetime | None
+    window: Window | None
+    require_idle: timedelta | None
+    resume: bool
+    dry_run: bool
+    open: Callable[[str], Table]
+    watch: Callable[[str], Callable[[Any, int, int], None]]
+    now: Callable[[], datetime]
+    stopped: threading.Event = field(default_factory=threading.Event)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self, file: str) -> tuple[str, Plan | None, Outcome | None]:
         try:

@@ -52,10 +52,7 @@ def rebase(plan: Plan, table: Table | str | None = None) -> Plan:
     True
     """
     uri = plan.table["uri"]
-    live = open_table(uri if table is None else table) if table is None or isinstance(table, str) else table
-    live.refresh()
-    if live.state.id != plan.table["id"]:
-        raise PlanError("the plan is for another table", where=uri, hint="make a plan for this table")
+    live = _opened(plan, table, "make a plan for this table")
     landed = live.progress_of(plan.digest)
     if landed != "none":
         raise PlanError(
@@ -99,10 +96,7 @@ def revert(plan: Plan, table: Table | str | None = None) -> Plan:
     >>> revert(load_plan("plan.json")).save("revert.json")  # doctest: +SKIP
     """
     uri = plan.table["uri"]
-    live = open_table(uri if table is None else table) if table is None or isinstance(table, str) else table
-    live.refresh()
-    if live.state.id != plan.table["id"]:
-        raise PlanError("the plan is for another table", where=uri, hint="revert a plan of this table")
+    live = _opened(plan, table, "revert a plan of this table")
     versions = live.history()
     made = [version for version in versions if version.plan == plan.digest]
     if not made:
@@ -143,6 +137,16 @@ def revert(plan: Plan, table: Table | str | None = None) -> Plan:
     )
     old_rows = {change.path: "null" for change in added if not change.field.has_default}
     return with_rows(make_plan(live, wanted, "NONE", old_rows or "default", inputs), live, up_to=None)
+
+
+def _opened(plan: Plan, table: Table | str | None, hint: str) -> Table:
+    """The plan's table as it is now."""
+    uri = plan.table["uri"]
+    live = open_table(uri if table is None else table) if table is None or isinstance(table, str) else table
+    live.refresh()
+    if live.state.id != plan.table["id"]:
+        raise PlanError("the plan is for another table", where=uri, hint=hint)
+    return live
 
 
 def base_of(plan: Plan) -> Schema:

@@ -23,6 +23,10 @@ _LATER: Final = (ROWS_REFUSE.id, OVER_LIMIT.id)
 #: What a plan says that rows may change: the routes of some changes, and what follows from them.
 _OF_ROWS: Final = ("steps", "findings")
 
+#: How the parts of a plan are called where their key is no word for them, and those that are several things.
+_NAMES: Final = {"from": "base version"}
+_SEVERAL: Final = ("findings", "inputs", "consumers", "old_rows")
+
 
 def refuse_unsound(plan: Plan, table: Table) -> None:
     """Refuse a plan that is not what planning its own inputs against this table gives.
@@ -70,9 +74,10 @@ def _compared(plan: Plan) -> dict[str, Any]:
 
 def _difference(key: str, said: Any, is_: Any) -> str:
     if key != "steps":
-        return f"its {key.replace('_', ' ')} are not those that planning again gives"
+        is_one = "is not the one" if key not in _SEVERAL else "are not those"
+        return f"its {_NAMES.get(key, key.replace('_', ' '))} {is_one} that planning again gives"
     if len(said) != len(is_):
-        return f"it has {len(said)} steps, and planning again gives {len(is_)}"
+        return f"it has {len(said)} step{'' if len(said) == 1 else 's'}, and planning again gives {len(is_)}"
     one, other = next((one, other) for one, other in zip(said, is_, strict=True) if one != other)
     part = next(part for part in other if one.get(part) != other[part])
     was, gives = _short(one.get(part)), _short(other[part])
