@@ -6,6 +6,8 @@ import datetime as dt
 import decimal
 import importlib
 import random
+import subprocess
+import sys
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -146,3 +148,24 @@ def _primitive(type_: Primitive, dice: random.Random) -> Any:
         case "string":
             return dice.choice(("", "é", "日本", f"text {dice.randrange(1000)}"))
     raise AssertionError(type_)
+
+
+@pytest.fixture
+def race() -> Callable[..., list[str]]:
+    """A function that runs a script in several processes at once, one for each list of arguments, and returns what each
+    prints. A script begins by reading a line, so that all have started when the first goes on."""
+
+    def run(script: str, *arguments: list[str]) -> list[str]:
+        started = [
+            subprocess.Popen(
+                [sys.executable, "-c", script, *given], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+            for given in arguments
+        ]
+        for each in started:
+            assert each.stdin is not None
+            each.stdin.write("go\n")
+            each.stdin.flush()
+        return [each.communicate(timeout=60)[0] for each in started]
+
+    return run

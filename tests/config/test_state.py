@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
-import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -109,21 +109,10 @@ print(len(won))
 """
 
 
-def test_of_two_processes_that_write_the_same_records_each_record_has_one_winner(tmp_path: Path) -> None:
-    writers = [
-        subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(tmp_path), name],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for name in ("a", "b")
-    ]
-    for writer in writers:
-        assert writer.stdin is not None
-        writer.stdin.write("go\n")
-        writer.stdin.flush()
-    won = [int(writer.communicate(timeout=60)[0]) for writer in writers]
+def test_of_two_processes_that_write_the_same_records_each_record_has_one_winner(
+    tmp_path: Path, race: Callable[..., list[str]]
+) -> None:
+    won = [int(said) for said in race(WRITER, [str(tmp_path), "a"], [str(tmp_path), "b"])]
     assert sum(won) == 50
     by = [json.loads(content)["by"] for _, _, content in state_of("t1", tmp_path).read("ledger")]
     assert [by.count("a"), by.count("b")] == won

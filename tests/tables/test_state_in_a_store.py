@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -72,16 +71,10 @@ print(sum(state.add("ledger", f"{n}-x", {"by": sys.argv[1]}) for n in range(20))
 """
 
 
-def test_of_two_processes_that_write_the_same_records_each_record_has_one_winner(state: str) -> None:
-    writers = [
-        subprocess.Popen([sys.executable, "-c", WRITER, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        for name in ("a", "b")
-    ]
-    for writer in writers:
-        assert writer.stdin is not None
-        writer.stdin.write("go\n")
-        writer.stdin.flush()
-    won = [int(writer.communicate(timeout=60)[0]) for writer in writers]
+def test_of_two_processes_that_write_the_same_records_each_record_has_one_winner(
+    state: str, race: Callable[..., list[str]]
+) -> None:
+    won = [int(said) for said in race(WRITER, ["a"], ["b"])]
     assert sum(won) == 20
     by = [json.loads(content)["by"] for _, _, content in state_of("t1").read("ledger")]
     assert [by.count("a"), by.count("b")] == won

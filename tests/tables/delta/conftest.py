@@ -38,6 +38,22 @@ def field(name: str, type_: Any, **more: Any) -> dict[str, Any]:
     return {"name": name, "type": type_, **more}
 
 
+def inner(*fields: dict[str, Any], name: str = "Inner", **more: Any) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": list(fields), **more}
+
+
+def of(items: Any) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+def by_key(values: Any) -> dict[str, Any]:
+    return {"type": "map", "values": values}
+
+
+def plain(*fields: dict[str, Any]) -> Schema:
+    return record(field("id", "long"), *fields)
+
+
 def bag(batches: Iterable[pa.RecordBatch]) -> Counter[str]:
     """Rows as a multiset of exact texts: -0.0, 0.0 and NaN are told apart, column order does not count."""
     return Counter(
@@ -247,3 +263,20 @@ def golden(tmp_path: Path) -> Callable[[str], Path]:
         return target
 
     return copy
+
+
+@pytest.fixture
+def two_files(
+    tmp_path: Path, rows: Callable[[Schema, int, int], pa.Table], monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Schema], str]:
+    """A function that makes a marked table of a schema, whose files hold twenty rows each; its state lies beside it."""
+
+    def make(schema: Schema) -> str:
+        monkeypatch.setenv("LAKEEVOLVE_STATE", str(tmp_path / "state"))
+        where = f"delta:{tmp_path / 't'}"
+        delta.create_table(where, schema, mark=True)
+        for seed in (1, 2):
+            delta.append(where, rows(schema, 20, seed))
+        return where
+
+    return make

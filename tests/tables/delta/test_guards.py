@@ -29,13 +29,8 @@ ALL = ("rewrite", "backfill", "drop", "protocol-upgrade")
 
 
 @pytest.fixture
-def uri(tmp_path: Path, rows: Callable[[Schema, int, int], pa.Table], monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("LAKEEVOLVE_STATE", str(tmp_path / "state"))
-    where = f"delta:{tmp_path / 't'}"
-    delta.create_table(where, BASE, mark=True)
-    delta.append(where, rows(BASE, 20, 1))
-    delta.append(where, rows(BASE, 20, 2))
-    return where
+def uri(two_files: Callable[[Schema], str]) -> str:
+    return two_files(BASE)
 
 
 def folder(uri: str) -> Path:

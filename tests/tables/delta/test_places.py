@@ -15,27 +15,11 @@ from lakeevolve.model.schema import Schema
 from lakeevolve.replaying.fold import fold
 from lakeevolve.tables import delta
 
-from .conftest import bag, check, field, record
+from .conftest import bag, by_key, check, field, inner, of, plain
 
 ENUM = {"type": "enum", "name": "State", "symbols": ["NEW", "PAID", "LOST"], "default": "NEW"}
 LESS = {**ENUM, "symbols": ["NEW", "PAID"]}
 BARE, BARER = ({k: v for k, v in e.items() if k != "default"} for e in (ENUM, LESS))
-
-
-def inner(*fields: dict[str, Any], name: str = "Inner", **more: Any) -> dict[str, Any]:
-    return {"type": "record", "name": name, "fields": list(fields), **more}
-
-
-def of(items: Any) -> dict[str, Any]:
-    return {"type": "array", "items": items}
-
-
-def by_key(values: Any) -> dict[str, Any]:
-    return {"type": "map", "values": values}
-
-
-def plain(*fields: dict[str, Any]) -> Schema:
-    return record(field("id", "long"), *fields)
 
 
 def was(name: str, type_: Any, old: str) -> dict[str, Any]:

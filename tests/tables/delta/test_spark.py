@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -15,26 +14,10 @@ from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import Field, Primitive, Record
 from lakeevolve.tables import delta
 
-from .conftest import field, record
+from .conftest import by_key, field, inner, of, plain, record
 
 ENUM = {"type": "enum", "name": "State", "symbols": ["NEW", "LOST"], "default": "NEW"}
 DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
-
-
-def inner(*fields: dict[str, Any], name: str = "Inner", **more: Any) -> dict[str, Any]:
-    return {"type": "record", "name": name, "fields": list(fields), **more}
-
-
-def of(items: Any) -> dict[str, Any]:
-    return {"type": "array", "items": items}
-
-
-def by_key(values: Any) -> dict[str, Any]:
-    return {"type": "map", "values": values}
-
-
-def plain(*fields: dict[str, Any]) -> Schema:
-    return record(field("id", "long"), *fields)
 
 
 X, NEW = field("x", "int"), field("y", ["null", "int"], default=None)

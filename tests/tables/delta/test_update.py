@@ -30,13 +30,8 @@ def wider(*more: dict[str, Any]) -> Schema:
 
 
 @pytest.fixture
-def uri(tmp_path: Path, rows: Callable[[Schema, int, int], pa.Table], monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("LAKEEVOLVE_STATE", str(tmp_path / "state"))
-    where = f"delta:{tmp_path / 't'}"
-    delta.create_table(where, BASE, mark=True)
-    delta.append(where, rows(BASE, 20, 1))
-    delta.append(where, rows(BASE, 20, 2))
-    return where
+def uri(two_files: Callable[[Schema], str]) -> str:
+    return two_files(BASE)
 
 
 def live(uri: str) -> DeltaTable:
