@@ -34,6 +34,7 @@ finds faults; it is no defence against a forger who picks values for it, and evi
 from __future__ import annotations
 
 import functools
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -229,7 +230,7 @@ def _node(type_: pa.DataType, path: tuple[str, ...]) -> _Node:
     return _Leaf(path, text)
 
 
-class _Node:
+class _Node(ABC):
     """How the values at one path are digested."""
 
     __slots__ = ("_factors", "_path", "_text", "_there")
@@ -259,9 +260,9 @@ class _Node:
             sums.add(0, pc.multiply(ones, w.word(self._there)))
         self.values(array, ones, sums)
 
+    @abstractmethod
     def values(self, array: pa.Array, ones: pa.Array | None, sums: _Sums) -> None:
         """Add the words of values; *ones* says which are not null, None that all are."""
-        raise NotImplementedError
 
 
 class _Leaf(_Node):

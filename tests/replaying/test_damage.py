@@ -187,18 +187,24 @@ def test_statistics_that_hide_rows_are_found_and_told_from_a_wrong_value(lake: A
 # --- the reader
 
 
-def test_a_default_that_the_reader_ignores_is_said_to_be(lake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    filled = [*FIELDS, {"name": "country", "type": ["null", "string"], "default": None}]
-    lake.evolve(filled)
+def reading_always(lake: Any, monkeypatch: pytest.MonkeyPatch, column: str, value: pa.Scalar) -> Any:
+    """The open table with a reader that gives one value of a column for every row."""
     table = lake.open()
     read = table.read
 
     def wrong(file: Any = None, predicate: Any = None, columns: Any = None) -> Any:
         for batch in read(file, predicate, columns):
-            at = batch.schema.get_field_index("country")
-            yield batch if at < 0 else batch.set_column(at, batch.schema.field(at), pa.array(["US"] * len(batch)))
+            at = batch.schema.get_field_index(column)
+            yield batch if at < 0 else batch.set_column(at, batch.schema.field(at), pa.repeat(value, len(batch)))
 
     monkeypatch.setattr(table, "read", wrong)
+    return table
+
+
+def test_a_default_that_the_reader_ignores_is_said_to_be(lake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled = [*FIELDS, {"name": "country", "type": ["null", "string"], "default": None}]
+    lake.evolve(filled)
+    table = reading_always(lake, monkeypatch, "country", pa.scalar("US"))
     found = [m for m in verify(table).mismatches if m.kind == "gained"]
     assert {(m.path, m.kind) for m in found} == {("country", "gained")}
     assert all(
@@ -210,19 +216,7 @@ def test_a_default_that_the_reader_ignores_is_said_to_be(lake: Any, monkeypatch:
 def test_a_promotion_that_the_reader_makes_otherwise_is_said_to_be(lake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     longer = [FIELDS[0], {"name": "qty", "type": ["null", "long"], "default": None}, *FIELDS[2:]]
     lake.evolve(longer)
-    table = lake.open()
-    read = table.read
-
-    def wrong(file: Any = None, predicate: Any = None, columns: Any = None) -> Any:
-        for batch in read(file, predicate, columns):
-            at = batch.schema.get_field_index("qty")
-            yield (
-                batch
-                if at < 0
-                else batch.set_column(at, batch.schema.field(at), pa.array([7] * len(batch), pa.int64()))
-            )
-
-    monkeypatch.setattr(table, "read", wrong)
+    table = reading_always(lake, monkeypatch, "qty", pa.scalar(7, pa.int64()))
     found = [m for m in verify(table).mismatches if m.path == "qty" and m.kind == "value"]
     assert found[0].why == "version 2 converts it from int to long, which the reader does otherwise"
 

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import lakeevolve as le
-from lakeevolve.avro.arrow import arrow_schema
 from lakeevolve.errors import ConfigError, SourceError, TableError
 from lakeevolve.replaying import readers
 from lakeevolve.replaying.verify import verify
@@ -86,66 +80,13 @@ def order(i: int) -> dict[str, Any]:
     return {**full, gone: None}
 
 
-@dataclass
-class Real:
-    """A table of one format in a folder."""
-
-    format: str
-    uri: str
-    append: Callable[[pa.Table], Any]
-    folder: Path
-
-    def open(self) -> Any:
-        return le.open_table(self.uri)
-
-    def add(self, fields: list[dict[str, Any]], rows: list[dict[str, Any]]) -> None:
-        schema = le.load(json.dumps({"type": "record", "name": "Order", "fields": fields}))
-        self.append(pa.Table.from_pylist(rows, schema=arrow_schema(schema, strict=False)))
-
-    def evolve(self, fields: list[dict[str, Any]], **more: Any) -> Any:
-        plan = le.plan(self.uri, {"type": "record", "name": "Order", "fields": fields}, **more)
-        done = le.apply(plan, allow=plan.permits)
-        assert done.status == "applied"
-        return done
-
-    def path(self, file: str) -> Path:
-        if file.startswith("file://"):
-            return Path(file.removeprefix("file://"))
-        return Path(file) if os.path.isabs(file) else self.folder / file
-
-    def change(self, file: str, row: int, **values: Any) -> None:
-        """Change one row of a data file behind the table's back, keeping everything else of the file."""
-        path = self.path(file)
-        before = path.stat().st_size
-        data = pq.read_table(path)
-        rows = data.to_pylist()
-        rows[row].update(values)
-        pq.write_table(pa.Table.from_pylist(rows, schema=data.schema), path)
-        if self.format == "delta":
-            # delta-rs finds the footer by the size that the log holds.
-            for log in (self.folder / "_delta_log").glob("*.json"):
-                log.write_text(log.read_text().replace(f'"size":{before}', f'"size":{path.stat().st_size}'))
-
-
 @pytest.fixture(params=["iceberg", "delta"])
-def real(request: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Real:
-    monkeypatch.setenv("LAKEEVOLVE_STATE", str(tmp_path / "state"))
-    schema = le.load(json.dumps({"type": "record", "name": "Order", "fields": BASE}))
-    if request.param == "iceberg":
-        from lakeevolve.tables import iceberg
-
-        uri = f"iceberg:{tmp_path / 'lake'}/shop.orders"
-        iceberg.create_table(uri, schema, mark=True)
-        found = Real("iceberg", uri, lambda data: iceberg.append(uri, data), tmp_path)
-    else:
-        from lakeevolve.tables.delta import create
-
-        uri = f"delta:{tmp_path / 'orders'}"
-        create.create_table(uri, schema, mark=True)
-        found = Real("delta", uri, lambda data: create.append(uri, data), tmp_path / "orders")
-    found.add(BASE, [order(i) for i in range(30)])
-    found.add(BASE, [order(i) for i in range(30, 47)])
-    return found
+def real(request: Any, disk: Any) -> Any:
+    """A table of one format in a folder."""
+    made = disk(request.param, BASE)
+    made.add(BASE, [order(i) for i in range(30)])
+    made.add(BASE, [order(i) for i in range(30, 47)])
+    return made
 
 
 WIDE = [
@@ -159,7 +100,7 @@ WIDE = [
 WIDE.append({"name": "country", "type": "string", "default": "US"})
 
 
-def test_every_type_reads_right_whole_and_under_filters_by_every_reader(real: Real) -> None:
+def test_every_type_reads_right_whole_and_under_filters_by_every_reader(real: Any) -> None:
     result = verify(real.open(), columns="all", readers=("duckdb", "polars"))
     assert result.ok, [str(m) for m in result.mismatches]
     assert (result.files, result.rows) == (2, 47)
@@ -173,13 +114,13 @@ def test_every_type_reads_right_whole_and_under_filters_by_every_reader(real: Re
 NOTE = {"name": "note", "type": ["null", "string"], "default": None}
 
 
-def test_second_readers_read_a_change_of_metadata_that_no_append_has_followed(real: Real) -> None:
+def test_second_readers_read_a_change_of_metadata_that_no_append_has_followed(real: Any) -> None:
     real.evolve([*BASE, NOTE])
     result = verify(real.open(), readers=("duckdb", "polars"))
     assert result.ok, [str(m) for m in result.mismatches]
 
 
-def test_an_evolved_table_reads_right_and_its_rewrite_is_proved_again(real: Real) -> None:
+def test_an_evolved_table_reads_right_and_its_rewrite_is_proved_again(real: Any) -> None:
     done = real.evolve(WIDE)
     assert done.proof.ok
     assert done.replay.ok
@@ -191,7 +132,7 @@ def test_an_evolved_table_reads_right_and_its_rewrite_is_proved_again(real: Real
     assert {p["path"] for p in result.evidence.predicates} >= {"qty", "label", "country"}
 
 
-def test_one_value_changed_in_a_file_that_the_rewrite_produced_is_named(real: Real) -> None:
+def test_one_value_changed_in_a_file_that_the_rewrite_produced_is_named(real: Any) -> None:
     real.evolve(WIDE)
     real.add(WIDE, [{**order(i), "label": "new", "country": "FR"} for i in range(50, 55)])
     file = next(f for f in real.open().files() if f.version == 2 and f.rows == 17)
@@ -204,7 +145,7 @@ def test_one_value_changed_in_a_file_that_the_rewrite_produced_is_named(real: Re
     assert not result.ok
 
 
-def test_a_damaged_or_missing_file_is_a_mismatch_that_names_it(real: Real) -> None:
+def test_a_damaged_or_missing_file_is_a_mismatch_that_names_it(real: Any) -> None:
     table = real.open()
     files = table.files()
     path = real.path(files[1].path)
@@ -219,7 +160,7 @@ def test_a_damaged_or_missing_file_is_a_mismatch_that_names_it(real: Real) -> No
     assert result.rows == files[0].rows
 
 
-def test_a_sample_reads_file_by_file(real: Real) -> None:
+def test_a_sample_reads_file_by_file(real: Any) -> None:
     result = verify(real.open(), sample=1, columns="all")
     assert result.ok, [str(m) for m in result.mismatches]
     assert result.files == 1
@@ -260,7 +201,7 @@ def test_maps_that_avro_has_no_type_for_read_the_same_by_other_engines() -> None
 
 
 def test_a_reader_that_nobody_knows_or_that_is_not_installed_is_a_clean_error(
-    real: Real, monkeypatch: pytest.MonkeyPatch
+    real: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ConfigError, match="no reader is called 'trino'"):
         verify(real.open(), readers=("trino",))
@@ -274,7 +215,7 @@ def test_a_reader_that_nobody_knows_or_that_is_not_installed_is_a_clean_error(
     assert caught.value.hint == "pip install 'lakeevolve[readers]'"
 
 
-def test_a_second_reader_that_reads_wrong_is_named(real: Real, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_reader_that_reads_wrong_is_named(real: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     scan = readers._SCANS["polars"][real.format]
 
     def wrong(table: Any) -> Any:
@@ -290,7 +231,7 @@ def test_a_second_reader_that_reads_wrong_is_named(real: Real, monkeypatch: pyte
     assert [r["verdict"] for r in result.evidence.readers][1:] == ["equal", "differs"]
 
 
-def test_a_table_in_a_store_is_not_handed_to_other_engines(real: Real, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_in_a_store_is_not_handed_to_other_engines(real: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     table = real.open()
 
     class Elsewhere:
