@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import pyarrow as pa
 import pytest
 
 import lakeevolve as le
@@ -210,6 +211,16 @@ def test_milliseconds_are_scaled_and_the_change_to_microseconds_is_none_for_the_
         fastavro.writer(stream, fastavro.parse_schema(report("B090").before), report("B090").data)
     (row,) = le.read_avro(path).read_all().to_pylist()
     assert row["dt"] == dt.datetime(2024, 8, 9, 14, 8, 26, 326000, tzinfo=dt.UTC)
+    before = report("B090").before
+    uri = lake.create("instants", le.load(before), pa.Table.from_pylist([row], schema=le.arrow_schema(before)))
+    assert read(uri) == [row]
+    finer = {"type": "long", "logicalType": "timestamp-nanos"}
+    nanos = record(
+        *({**f, "type": ["null", finer], "default": None} if f["name"] == "dt" else f for f in before["fields"])
+    )
+    plan = le.plan(uri, nanos, mode="NONE")
+    assert "TABLE-NANOSECONDS" in {finding.rule for finding in plan.findings}
+    assert not plan.applicable
 
 
 @reports("B091")

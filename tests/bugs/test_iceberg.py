@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from pyiceberg.types import IntegerType, ListType, NestedField, StringType, Stru
 import lakeevolve as le
 from lakeevolve.tables.iceberg import append, create_table, open_table
 from lakeevolve.tables.iceberg.catalog import open_catalog, parse_uri
+from lakeevolve.tables.iceberg.findings import table_findings
 
 from .conftest import ALL, apply, changes, column, read, record, refused, reports, routes, schema_of, table_of
 
@@ -45,6 +47,7 @@ def test_a_default_in_the_metadata_is_not_silently_kept_or_dropped(report: Any, 
     assert read(uri) == [{"id": 1, "a": 5}]
     nullable = record({"name": "id", "type": "int"}, {"name": "a", "type": ["null", "int"], "default": None})
     plan = le.plan(uri, nullable)
+    assert "DEFAULT-IN-METADATA" in {finding.rule for finding in plan.findings}
     # No step says that the metadata is changed, and a finding says that its default stands.
     assert routes(plan) <= {"metadata"}
     (finding,) = (f for f in plan.findings if f.path == "a" and "metadata" in f.message)
@@ -107,6 +110,16 @@ def test_columns_are_found_by_path_whatever_ids_somebody_expected(report: Any, u
     assert read(uri) == [{"tags": ["a", None], "x": 1, "note": None}]
 
 
+@reports("B059")
+def test_items_and_a_type_change_by_path_under_the_ids_that_the_catalog_gave(uri: str) -> None:
+    tags = {"name": "tags", "type": {"type": "array", "items": "string"}}
+    table = first(uri, record(tags, {"name": "x", "type": "int"}), [])
+    assert sorted(table.iceberg.schema().field_ids) == [1, 2, 3]
+    loose = {"name": "tags", "type": {"type": "array", "items": ["null", "string"]}}
+    plan = apply(uri, record(loose, {"name": "x", "type": "long"}))
+    assert {path for _, path in changes(plan)} == {"tags[]", "x"}
+
+
 @reports("B067")
 def test_a_source_of_an_earlier_partitioning_is_not_dropped(report: Any, uri: str) -> None:
     before = record(*map(column, report("B067").before["columns"]))
@@ -115,7 +128,7 @@ def test_a_source_of_an_earlier_partitioning_is_not_dropped(report: Any, uri: st
         update.remove_field("trip_id_bucket")
         update.add_field("distance", BucketTransform(4), "distance_bucket")
     after = record(*(f for f in before["fields"] if f["name"] != "trip_id"))
-    refused(uri, after, "partition")
+    refused(uri, after, "partitioned", "rewrite the files")
     assert read(uri) == report("B067").data
 
 
@@ -125,7 +138,8 @@ def test_a_source_of_the_partitioning_is_not_dropped(number: str, dropped: str, 
     before = record(*map(column, report(number).before["columns"]))
     rows = report(number).data or [{"name": "n", "double": 1.5, "integer": 2}]
     first(uri, before, rows, partition=[dropped])
-    refused(uri, record(*(f for f in before["fields"] if f["name"] != dropped)), "partitioned by this column")
+    words = ("partitioned by this column", f"partition field {dropped}", "replace the partition field and rewrite")
+    refused(uri, record(*(f for f in before["fields"] if f["name"] != dropped)), *words)
     assert read(uri) == rows
     assert open_table(uri).iceberg.scan().to_arrow().num_rows == 1
 
@@ -151,6 +165,27 @@ def test_a_column_with_a_dot_and_a_record_of_that_path_are_two(report: Any, uri:
     assert open_table(uri).iceberg.scan().to_arrow().to_pylist() == [{"A.B": 1}]
 
 
+@reports("B077")
+def test_a_record_changes_that_has_the_path_which_another_name_would_spell(report: Any, lake: Any) -> None:
+    before = report("B077").before
+    inside = before["fields"][0]
+    uri = lake.create("t", le.load(before), table_of(before, [{"A": {"B": 2}}]), mark=True)
+    with pytest.raises(le.errors.SchemaError, match="name"):
+        le.load(record(inside, {"name": "A.B", "type": "int"}))
+    apply(uri, record(inside, column({"name": "C", "type": "int", "required": False})))
+    assert read(uri) == [{"A": {"B": 2}, "C": None}]
+
+
+@reports("B079")
+def test_a_column_with_a_dot_that_another_tool_made_is_one_column(uri: str) -> None:
+    table = first(uri, record({"name": "id", "type": "int"}), [{"id": 1}])
+    with table.iceberg.update_schema() as update:
+        update.add_column(("a.b",), IntegerType())
+    assert len(open_table(uri).iceberg.schema().columns) == 2
+    kept = le.plan(uri, record({"name": "id", "type": "long"}), mode="NONE")
+    assert "`a.b`" in {path for _, path in changes(kept)} or "a.b" in open_table(uri).foreign
+
+
 @reports("B094")
 def test_an_append_that_was_begun_before_a_change_does_not_take_it_back(report: Any, uri: str) -> None:
     before = schema_of(report("B094").before)
@@ -161,6 +196,37 @@ def test_an_append_that_was_begun_before_a_change_does_not_take_it_back(report: 
     assert open_table(uri).iceberg.metadata.current_schema_id == current
     assert read(uri) == [{"id": 1, "x": None}, {"id": 2, "x": None}]
     assert le.verify(uri, full=True, columns="all").ok
+
+
+@reports("B094")
+def test_a_change_that_was_taken_back_is_found(report: Any, uri: str) -> None:
+    before = schema_of(report("B094").before)
+    first(uri, before, [])
+    apply(uri, record(*before["fields"], {"name": "x", "type": ["null", "int"], "default": None}))
+    open_table(uri).iceberg._do_commit((SetCurrentSchemaUpdate(schema_id=0),), ())
+    assert [(each.rule, each.path) for each in le.verify(uri).findings] == [("DRIFT-SCHEMA-CHANGED", "x")]
+
+
+@reports("B095")
+def test_of_two_plans_that_are_applied_at_once_one_lands(uri: str) -> None:
+    fields = [column({"name": name, "type": "int", "required": False}) for name in ("id", "b", "a")]
+    first(uri, record(*fields[:2]), [])
+    plans = [le.plan(uri, record(*fields)), le.plan(uri, record(fields[0]), mode="NONE")]
+    ends: list[Any] = []
+
+    def run(plan: Any) -> None:
+        try:
+            ends.append(le.apply(plan, allow=ALL).status)
+        except (le.errors.StalePlan, le.errors.CommitConflict) as error:
+            ends.append(error.exit_code)
+
+    threads = [threading.Thread(target=run, args=(plan,)) for plan in plans]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(map(str, ends)) == ["4", "applied"]
+    assert le.verify(uri).ok
 
 
 @reports("B096")
@@ -197,6 +263,7 @@ def test_a_new_column_and_its_values_land_in_one_commit(report: Any, uri: str) -
     assert read(uri) == [{"idx": 1, "ts": None, "char": "-"}]
     table = open_table(uri)
     assert len(table.iceberg.metadata.metadata_log) == before + 1
+    assert len(table.iceberg.metadata.snapshots) == 2
     append(table, table_of(after, [{"idx": 2, "char": "a"}]))
     assert {row["char"] for row in read(uri)} == {"-", "a"}
 
@@ -214,6 +281,18 @@ def test_the_current_schema_is_the_one_that_the_metadata_says(report: Any, uri: 
     assert described["counts"]["schemas"] == 2
     assert [c["name"] for c in described["columns"]] == ["a"]
     assert [f.name for f in open_table(uri).schema.fields] == ["a"]
+
+
+@reports("B106")
+def test_schemas_that_pile_up_in_the_metadata_are_said(uri: str) -> None:
+    fields = [column({"name": f"c{at}", "type": "int", "required": False}) for at in range(300)]
+    first(uri, record(*fields[:200]), [])
+    apply(uri, record(*fields))
+    table = open_table(uri)
+    assert not table.findings()
+    schemas = table.iceberg.metadata.schemas * 300
+    found = table_findings(table.iceberg.metadata.model_copy(update={"schemas": schemas}), (), uri)
+    assert [each.rule for each in found] == ["TABLE-MANY-SCHEMAS"]
 
 
 @reports("B116")

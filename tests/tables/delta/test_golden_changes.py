@@ -21,13 +21,13 @@ from deltalake import DeltaTable
 import lakeevolve as le
 from lakeevolve.__main__ import main
 from lakeevolve.tables import delta
+from tests.tables.shapes import Row, targets
 
 from .conftest import GOLDEN
 
 pytestmark = pytest.mark.skipif(not GOLDEN.is_dir(), reason="the golden tables are not here")
 
 ALL = ("rewrite", "backfill", "drop", "protocol-upgrade")
-Row = dict[str, Any]
 
 #: What a reader of its own process runs: a path per line in, its rows as JSON out.
 _READER = """
@@ -196,42 +196,6 @@ TABLES: dict[str, tuple[str, ...]] = {
 }
 
 _ROUTES = ("metadata", "backfill", "rewrite")
-
-
-def targets(schema: le.Schema) -> Iterator[tuple[str, Any, Callable[[Row], Row]]]:
-    """Each change: its name, the target that holds it, and what it makes of a row."""
-    record = schema.to_json()
-    fields = record["fields"]
-    first, last = fields[0]["name"], fields[-1]["name"]
-
-    def having(*made: Any) -> Any:
-        return {**record, "fields": list(made)}
-
-    note = {"name": "note", "type": ["null", "string"], "default": None}
-    lot = {"name": "lot", "type": "int", "default": 7}
-    yield "add nullable", having(*fields, note), lambda row: {**row, "note": None}
-    yield "add with default", having(*fields, lot), lambda row: {**row, "lot": 7}
-    renamed = {**fields[0], "name": "renamed", "aliases": [first]}
-    yield (
-        "rename",
-        having(renamed, *fields[1:]),
-        lambda row: {("renamed" if name == first else name): value for name, value in row.items()},
-    )
-    if len(fields) > 1:
-        yield "drop", having(*fields[:-1]), lambda row: {name: v for name, v in row.items() if name != last}
-    for at, field in enumerate(fields):
-        wider = _wider(field["type"])
-        if wider is not None:
-            yield "promote", having(*fields[:at], {**field, "type": wider}, *fields[at + 1 :]), dict
-            return
-
-
-def _wider(type_: Any) -> Any:
-    promoted = {"int": "long", "float": "double"}
-    if isinstance(type_, list):
-        made = [promoted.get(branch, branch) if isinstance(branch, str) else branch for branch in type_]
-        return made if made != type_ else None
-    return promoted.get(type_) if isinstance(type_, str) else None
 
 
 def contents(folder: Path) -> dict[str, bytes]:

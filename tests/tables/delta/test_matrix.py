@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -20,6 +19,8 @@ from lakeevolve.model.change import AddField, Change
 from lakeevolve.model.diff import Diff, diff
 from lakeevolve.tables import delta
 from lakeevolve.tables.base import Route
+from tests.tables import shapes
+from tests.tables.shapes import Place, array, enum, f, logical, map_, rec, rows_of, within
 
 KINDS = {kind.__name__ for kind in get_args(Change)}
 NOON = dt.datetime(2024, 5, 6, 7, 8, 9, 123000, tzinfo=dt.UTC)
@@ -54,30 +55,6 @@ DECLARED: dict[str, set[Route]] = {
 }
 #: DataFusion reads no struct of a map's values that lacks a column, so what adds one there writes the files anew.
 MAPS: dict[str, set[Route]] = {"AddField": {"rewrite", "backfill"}, "AddBranch": REWRITE}
-
-
-def f(name: str, type_: Any, **more: Any) -> dict[str, Any]:
-    return {"name": name, "type": type_, **more}
-
-
-def rec(name: str, *fields: Any, **more: Any) -> dict[str, Any]:
-    return {"type": "record", "name": name, "fields": list(fields), **more}
-
-
-def enum(name: str, *symbols: str, **more: Any) -> dict[str, Any]:
-    return {"type": "enum", "name": name, "symbols": list(symbols), **more}
-
-
-def array(items: Any) -> Any:
-    return {"type": "array", "items": items}
-
-
-def map_(values: Any) -> Any:
-    return {"type": "map", "values": values}
-
-
-def logical(base: str, name: str, **more: Any) -> dict[str, Any]:
-    return {"type": base, "logicalType": name, **more}
 
 
 @dataclass(frozen=True)
@@ -228,31 +205,10 @@ EDITS: dict[str, Edit] = {
 }
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where the record stands: its type within the row, the value within the row, and its path."""
-
-    wrap: Callable[[Any], Any]
-    put: Callable[[Any], Any]
-    path: str
-    #: Rows beside the one that holds the record, the same before and after.
-    others: tuple[Any, ...] = ()
-
-
 PLACES: dict[str, Place] = {
-    "in the row": Place(lambda r: r, lambda v: v, ""),
-    "in a record": Place(lambda r: r, lambda v: v, "c"),
-    "in an optional record": Place(lambda r: ["null", r], lambda v: v, "c", (None,)),
-    "in a list": Place(array, lambda v: [v, v], "c[]", ([],)),
+    **shapes.PLACES,
     "in a list of optional records": Place(
         lambda r: ["null", array(["null", r])], lambda v: [v, None], "c[]", ([], None, [None])
-    ),
-    "in a map": Place(map_, lambda v: [("k", v), ("l", v)], "c{}", ([],)),
-    "in a branch": Place(
-        lambda r: ["string", r], lambda v: {"string": None, "R": v}, "c<R>", ({"string": "s", "R": None},)
-    ),
-    "in a list in a record in a map": Place(
-        lambda r: map_(rec("M", f("i", array(r)))), lambda v: [("k", {"i": [v]})], "c{}.i[]", ([("k", {"i": []})],)
     ),
 }
 
@@ -271,17 +227,6 @@ def row_type(place: Place, record: Any) -> Any:
     if not place.path:
         return rec("Row", f("id", "long"), *record["fields"])
     return rec("Row", f("id", "long"), f("c", place.wrap(record)))
-
-
-def rows_of(place: Place, value: dict[str, Any]) -> list[dict[str, Any]]:
-    if not place.path:
-        return [{"id": 1, **value}]
-    held = [place.put(value), *place.others]
-    return [{"id": at, "c": each} for at, each in enumerate(held, start=1)]
-
-
-def within(place: Place, path: str) -> str:
-    return paths.child(place.path, path)
 
 
 def how(place: Place, edits: dict[str, Edit]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import json
 import shutil
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from lakeevolve.applying.past import past_of
 from lakeevolve.errors import CatalogUnavailable, LakeEvolveError, UnsupportedTable
 from lakeevolve.tables.iceberg import create_table, open_table
 from lakeevolve.tables.iceberg.catalog import open_catalog, parse_uri
+from tests.tables.shapes import Row, targets
 
 GOLDEN = Path(__file__).resolve().parents[3].parent / "shared" / "golden"
 
@@ -80,8 +81,6 @@ ELSEWHERE = {
 #: their rows are lost under ``=``, whatever lakeevolve did.
 FAULTY_UNDER_FILTERS = ("col_date", "col_time", "col_timestamp", "col_timestamptz", "col_float")
 
-Row = dict[str, Any]
-
 
 @pytest.fixture
 def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], str]:
@@ -118,42 +117,6 @@ def read(uri: str) -> list[Row]:
 def bag(rows: Iterable[Row]) -> Counter[tuple[tuple[str, str], ...]]:
     """Rows as a multiset of texts: DuckDB and pyarrow have different Python types for the same value."""
     return Counter(tuple(sorted((name, str(value)) for name, value in row.items())) for row in rows)
-
-
-def targets(schema: le.Schema) -> Iterator[tuple[str, Any, Callable[[Row], Row]]]:
-    """Each change: its name, the target that holds it, and what it makes of a row."""
-    record = schema.to_json()
-    fields = record["fields"]
-    first, last = fields[0]["name"], fields[-1]["name"]
-
-    def having(*made: Any) -> Any:
-        return {**record, "fields": list(made)}
-
-    note = {"name": "note", "type": ["null", "string"], "default": None}
-    lot = {"name": "lot", "type": "int", "default": 7}
-    yield "add nullable", having(*fields, note), lambda row: {**row, "note": None}
-    yield "add with default", having(*fields, lot), lambda row: {**row, "lot": 7}
-    renamed = {**fields[0], "name": "renamed", "aliases": [first]}
-    yield (
-        "rename",
-        having(renamed, *fields[1:]),
-        lambda row: {("renamed" if name == first else name): value for name, value in row.items()},
-    )
-    if len(fields) > 1:
-        yield "drop", having(*fields[:-1]), lambda row: {name: v for name, v in row.items() if name != last}
-    for at, field in enumerate(fields):
-        wider = _wider(field["type"])
-        if wider is not None:
-            yield "promote", having(*fields[:at], {**field, "type": wider}, *fields[at + 1 :]), dict
-            return
-
-
-def _wider(type_: Any) -> Any:
-    promoted = {"int": "long", "float": "double"}
-    if isinstance(type_, list):
-        made = [promoted.get(branch, branch) if isinstance(branch, str) else branch for branch in type_]
-        return made if made != type_ else None
-    return promoted.get(type_) if isinstance(type_, str) else None
 
 
 @pytest.mark.parametrize(("name", "metadata", "count"), [*((name, *told) for name, told in NEWEST.items()), *EARLIER])

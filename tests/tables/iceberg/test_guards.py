@@ -14,20 +14,9 @@ from pyiceberg.types import LongType, StringType
 import lakeevolve as le
 from lakeevolve.errors import CommitConflict, PlanBlocked, StalePlan
 from lakeevolve.tables.iceberg import append
+from tests.tables.shapes import f, rec, row
 
 ALL = ("rewrite", "backfill", "drop")
-
-
-def rec(name: str, *fields: Any) -> dict[str, Any]:
-    return {"type": "record", "name": name, "fields": list(fields)}
-
-
-def row(*fields: Any) -> dict[str, Any]:
-    return rec("Row", f("id", "int"), *fields)
-
-
-def f(name: str, type_: Any, **more: Any) -> dict[str, Any]:
-    return {"name": name, "type": type_, **more}
 
 
 def read(table: Any) -> list[dict[str, Any]]:

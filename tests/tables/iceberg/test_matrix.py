@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -16,38 +15,14 @@ import pytest
 
 import lakeevolve as le
 from lakeevolve.avro.parse import parse
-from lakeevolve.model import path as paths
 from lakeevolve.model.change import Change
 from lakeevolve.model.diff import diff
+from tests.tables.shapes import PLACES, Place, array, enum, f, logical, map_, rec, rows_of, within
 
 KINDS = {kind.__name__ for kind in get_args(Change)}
 ALL = ("rewrite", "backfill", "drop")
 NOON = dt.datetime(2024, 5, 6, 7, 8, 9, 123000, tzinfo=dt.UTC)
 SOME = uuid.UUID("00112233-4455-6677-8899-aabbccddeeff")
-
-
-def f(name: str, type_: Any, **more: Any) -> dict[str, Any]:
-    return {"name": name, "type": type_, **more}
-
-
-def rec(name: str, *fields: Any, **more: Any) -> dict[str, Any]:
-    return {"type": "record", "name": name, "fields": list(fields), **more}
-
-
-def enum(name: str, *symbols: str, **more: Any) -> dict[str, Any]:
-    return {"type": "enum", "name": name, "symbols": list(symbols), **more}
-
-
-def array(items: Any) -> Any:
-    return {"type": "array", "items": items}
-
-
-def map_(values: Any) -> Any:
-    return {"type": "map", "values": values}
-
-
-def logical(base: str, name: str, **more: Any) -> dict[str, Any]:
-    return {"type": base, "logicalType": name, **more}
 
 
 @dataclass(frozen=True)
@@ -170,32 +145,6 @@ REWRITTEN: dict[str, Edit] = {
 }
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where the record stands: its type within the row, the value within the row, and its path."""
-
-    wrap: Callable[[Any], Any]
-    put: Callable[[Any], Any]
-    path: str
-    #: Rows beside the one that holds the record, the same before and after.
-    others: tuple[Any, ...] = ()
-
-
-PLACES: dict[str, Place] = {
-    "in the row": Place(lambda r: r, lambda v: v, ""),
-    "in a record": Place(lambda r: r, lambda v: v, "c"),
-    "in an optional record": Place(lambda r: ["null", r], lambda v: v, "c", (None,)),
-    "in a list": Place(array, lambda v: [v, v], "c[]", ([],)),
-    "in a map": Place(map_, lambda v: [("k", v), ("l", v)], "c{}", ([],)),
-    "in a branch": Place(
-        lambda r: ["string", r], lambda v: {"string": None, "R": v}, "c<R>", ({"string": "s", "R": None},)
-    ),
-    "in a list in a record in a map": Place(
-        lambda r: map_(rec("M", f("i", array(r)))), lambda v: [("k", {"i": [v]})], "c{}.i[]", ([("k", {"i": []})],)
-    ),
-}
-
-
 def side(edits: dict[str, Edit], new: bool) -> tuple[Any, dict[str, Any]]:
     """The record before or after all edits, and its value."""
     fields: list[Any] = []
@@ -213,17 +162,6 @@ def row_type(place: Place, record: Any) -> Any:
     if not place.path:
         return rec("Row", f("id", "int"), *record["fields"])
     return rec("Row", f("id", "int"), f("c", place.wrap(record)))
-
-
-def rows_of(place: Place, value: dict[str, Any]) -> list[dict[str, Any]]:
-    if not place.path:
-        return [{"id": 1, **value}]
-    held = [place.put(value), *place.others]
-    return [{"id": at, "c": each} for at, each in enumerate(held, start=1)]
-
-
-def within(place: Place, path: str) -> str:
-    return paths.child(place.path, path)
 
 
 def plan_of(table: Any, place: Place, edits: dict[str, Edit]) -> Any:

@@ -20,6 +20,15 @@ from lakeevolve.tables.iceberg.catalog import parse_uri, translated
 ROW = {"type": "record", "name": "Row", "fields": [{"name": "id", "type": "int"}]}
 
 
+def test_what_a_store_says_that_lets_nobody_in_is_told_without_its_words() -> None:
+    with pytest.raises(CatalogUnavailable) as raised, translated("iceberg:prod/shop.orders"):
+        raise OSError("When reading information for key 'm.json' in bucket 'lake': AWS Error ACCESS_DENIED: hunter2")
+    told = " ".join(raised.value.lines())
+    assert "iceberg:prod/shop.orders" in told
+    assert "credentials" in told or "access" in told
+    assert "hunter2" not in told
+
+
 @pytest.mark.parametrize(
     ("uri", "catalog", "identifier", "snapshot"),
     [

@@ -11,24 +11,9 @@ from pyiceberg.types import DecimalType, DoubleType, IntegerType
 
 import lakeevolve as le
 from lakeevolve.tables.iceberg import append
+from tests.tables.shapes import f, logical, rec, row
 
 ALL = ("rewrite", "backfill", "drop")
-
-
-def rec(name: str, *fields: Any) -> dict[str, Any]:
-    return {"type": "record", "name": name, "fields": list(fields)}
-
-
-def row(*fields: Any) -> dict[str, Any]:
-    return rec("Row", f("id", "int"), *fields)
-
-
-def f(name: str, type_: Any, **more: Any) -> dict[str, Any]:
-    return {"name": name, "type": type_, **more}
-
-
-def logical(base: str, name: str, **more: Any) -> dict[str, Any]:
-    return {"type": base, "logicalType": name, **more}
 
 
 def fixed(size: int, **more: Any) -> dict[str, Any]:
