@@ -12,40 +12,50 @@ from lakeevolve.rules.findings import Finding
 
 if TYPE_CHECKING:
     from lakeevolve.model.schema import Schema
-    from lakeevolve.replaying.result import ReplayResult
+    from lakeevolve.replaying.faults import ReaderFault
+    from lakeevolve.replaying.result import Mismatch, ReplayResult
+    from lakeevolve.rules.findings import Severity
 
 
 def of_replay(result: ReplayResult, uri: str) -> tuple[Finding, ...]:
     """An error for each mismatch that is named, a warning for each fault of a reader. No row values."""
-    found = [
-        Finding(
-            rule=each.rule,
-            severity="error",
-            path=each.path,
-            from_=each.expected_type,
-            to=each.actual_type,
-            message=f"{_place(each.file, each.row)}: {each.reason}{f'; {each.why}' if each.why else ''}",
-            breaks=f"whoever reads the table{f' with {each.reader}' if each.reader else ''}",
-            fix="restore the table to the version before, or rewrite the file",
-            subject=uri,
+    mismatches = (
+        _finding(
+            each,
+            "error",
+            f"{each.reason}{f'; {each.why}' if each.why else ''}",
+            f"whoever reads the table{f' with {each.reader}' if each.reader else ''}",
+            "restore the table to the version before, or rewrite the file",
+            uri,
         )
         for each in result.mismatches
-    ]
-    found += [
-        Finding(
-            rule=each.rule,
-            severity="warning",
-            path=each.path,
-            from_=each.expected_type,
-            to=each.actual_type,
-            message=f"{_place(each.file, each.row)}: {each.reason}",
-            breaks=f"readers that use {each.reader}",
-            fix="the table is right; read it with another reader",
-            subject=uri,
+    )
+    faults = (
+        _finding(
+            each,
+            "warning",
+            each.reason,
+            f"readers that use {each.reader}",
+            "the table is right; read it with another reader",
+            uri,
         )
         for each in result.reader_faults
-    ]
-    return (*found, *result.findings)
+    )
+    return (*mismatches, *faults, *result.findings)
+
+
+def _finding(of: Mismatch | ReaderFault, severity: Severity, said: str, breaks: str, fix: str, uri: str) -> Finding:
+    return Finding(
+        rule=of.rule,
+        severity=severity,
+        path=of.path,
+        from_=of.expected_type,
+        to=of.actual_type,
+        message=f"{_place(of.file, of.row)}: {said}",
+        breaks=breaks,
+        fix=fix,
+        subject=uri,
+    )
 
 
 def located(finding: Finding, schema: Schema, renamed: Mapping[str, str] | None = None) -> Finding:

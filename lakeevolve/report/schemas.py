@@ -41,29 +41,21 @@ def _record(title: str, **properties: Any) -> dict[str, Any]:
     return {"$schema": _DRAFT, "title": f"lakeevolve {title}", **_object(format_version=version, **properties)}
 
 
-_MISMATCH: Final = _object(
-    rule=_TEXT,
-    file=_or_null(_TEXT),
-    row=_or_null(_COUNT),
-    path=_TEXT,
-    expected_type=_TEXT,
-    actual_type=_TEXT,
-    reason=_TEXT,
-    reader=_TEXT,
-)
-_READER_FAULT: Final = _object(
-    rule=_TEXT,
-    reader=_TEXT,
-    fault=_TEXT,
-    file=_or_null(_TEXT),
-    row=_or_null(_COUNT),
-    path=_TEXT,
-    rows=_COUNT,
-    reason=_TEXT,
-)
+def _texts(*names: str) -> dict[str, Any]:
+    return dict.fromkeys(names, _TEXT)
+
+
+_MISREAD: Final = {
+    **_texts("rule", "path", "reason", "reader"),
+    "file": _or_null(_TEXT),
+    "row": _or_null(_COUNT),
+}
+_MISMATCH: Final = _object(**_MISREAD, **_texts("expected_type", "actual_type"))
+_READER_FAULT: Final = _object(**_MISREAD, fault=_TEXT, rows=_COUNT)
+_IDENTITY: Final = _object(**_texts("uri", "format", "id"))
 _EVIDENCE: Final = _object(
     format_version={"type": "integer", "enum": [1]},
-    table=_object(uri=_TEXT, format=_TEXT, id=_TEXT),
+    table=_IDENTITY,
     **{"from": _object(version=_COUNT, digest=_DIGEST)},
     to=_object(version=_COUNT, digest=_DIGEST),
     versions=_list({"type": "object"}),
@@ -89,7 +81,16 @@ _REPLAY: Final = _object(
 )
 
 _TOLD_CHANGE: Final = {**_CHANGE, "properties": {**_CHANGE["properties"], "text": _TEXT}}
-_BY: Final = {"type": "string", "enum": ["first", "plan", "rollback", "others"]}
+#: How rows older than a version follow it.
+_FOLLOWS: Final = dict.fromkeys(("fills", "renames", "routes"), _PATHS)
+#: What is told of a version wherever it is.
+_VERSION: Final = {
+    "version": _COUNT,
+    "by": {"type": "string", "enum": ["first", "plan", "rollback", "others"]},
+    "approver": _or_null(_TEXT),
+    "plan": _or_null(_DIGEST),
+    "at": _or_null(_TEXT),
+}
 _REPLAYED: Final = _object(ok=_FLAG, files=_COUNT, rows=_COUNT, mismatched=_COUNT)
 _VERDICTS: Final = _object(
     mode=_TEXT,
@@ -132,23 +133,17 @@ SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = {
         rebuilt=_list(_TEXT),
         versions=_list(
             _object(
-                version=_COUNT,
+                **_VERSION,
+                **_FOLLOWS,
                 digest=_DIGEST,
-                by=_BY,
                 drift=_FLAG,
                 changes=_list(_TOLD_CHANGE),
-                approver=_or_null(_TEXT),
                 verdicts=_or_null(_VERDICTS),
                 replay=_or_null(_REPLAYED),
                 ledger={"type": "string", "enum": ["none", "recorded", "rebuilt"]},
-                plan=_or_null(_DIGEST),
                 restores=_or_null(_COUNT),
                 derived=_FLAG,
-                at=_or_null(_TEXT),
                 commit=_or_null({"type": "integer"}),
-                fills=_PATHS,
-                renames=_PATHS,
-                routes=_PATHS,
                 schema=_AVRO,
             )
         ),
@@ -157,30 +152,17 @@ SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = {
         "history of a column",
         uri=_TEXT,
         column=_TEXT,
-        versions=_list(
-            _object(
-                version=_COUNT,
-                at=_or_null(_TEXT),
-                by=_BY,
-                plan=_or_null(_DIGEST),
-                approver=_or_null(_TEXT),
-                path=_or_null(_TEXT),
-                type=_or_null(_TEXT),
-                events=_list(_TEXT),
-            )
-        ),
+        versions=_list(_object(**_VERSION, path=_or_null(_TEXT), type=_or_null(_TEXT), events=_list(_TEXT))),
     ),
     "ledger": _record(
         "ledger entry",
         lakeevolve=_TEXT,
-        table=_object(uri=_TEXT, format=_TEXT, id=_TEXT),
+        table=_IDENTITY,
         version=_COUNT,
         schema=_DIGEST,
         plan=_DIGEST,
         at=_or_null(_TEXT),
-        fills=_PATHS,
-        renames=_PATHS,
-        routes=_PATHS,
+        **_FOLLOWS,
         changes=_list(_CHANGE),
         approver=_or_null(_TEXT),
         approval=_or_null(_object(approver=_TEXT, until=_TEXT, reason=_TEXT)),
