@@ -21,6 +21,7 @@
     │   ├── PlanBlocked        the plan holds refused steps or findings that fail it
     │   ├── StalePlan          the table has changed since the plan was made
     │   └── PermitMissing      a step needs a permit that was not given
+    ├── EngineError            who was to do the heavy work (processes, a cluster) could not
     ├── ReplayMismatch         what the table reads is not what the resolutions say
     └── PartlyApplied          apply stopped part-way; the journal is kept
 """
@@ -28,7 +29,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 #: Exit codes from the one that counts most: of several results, a command exits with the first of these that occurs.
 #: Interrupted; stopped part-way; data that reads wrong; could not run; stale; findings; changes; done.
@@ -93,6 +94,16 @@ class LakeEvolveError(Exception):
     def lines(self) -> tuple[str, ...]:
         """The error as at most three lines: what, where, what next."""
         return _lines(self.what, self.where, self.hint)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Raised in another process it arrives as it was, whatever its class takes to be made.
+        return _again, (type(self), self.args), dict(self.__dict__)
+
+
+def _again(kind: type[LakeEvolveError], args: tuple[Any, ...]) -> LakeEvolveError:
+    made = kind.__new__(kind)
+    made.args = args
+    return made
 
 
 class SourceError(LakeEvolveError):
@@ -213,6 +224,10 @@ class PermitMissing(PlanError):
     """A step needs a permit that was not given; nothing was done."""
 
     exit_code = 1
+
+
+class EngineError(LakeEvolveError):
+    """Who was to do the heavy work could not: a worker died again and again, or a cluster did not answer."""
 
 
 class ReplayMismatch(LakeEvolveError):

@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import TypeVar
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+from lakeevolve.engines.protocol import Item, Result
 
 
 class LocalEngine:
@@ -25,6 +23,8 @@ class LocalEngine:
     >>> sorted(LocalEngine(2).map_unordered(abs, [-3, 1, -2]))
     [1, 2, 3]
     """
+
+    remote = False
 
     def __init__(self, workers: int | None = None) -> None:
         self.workers = workers if workers is not None else min(8, os.cpu_count() or 1)
@@ -46,6 +46,9 @@ class LocalEngine:
             if on_done is not None:
                 on_done(result)
             yield result
+
+    def close(self) -> None:
+        """Nothing is kept between calls."""
 
     def _run(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         if self.workers <= 1:
