@@ -30,7 +30,7 @@ def open_table(uri: str, /, **options: Any) -> Table:
         ``iceberg:CATALOG/ns.table[@SNAPSHOT]`` or ``delta:PATH[@vN]``.
     options:
         Passed to the table's library: properties of the catalog and the store, credentials among them. They are kept
-        in the handle alone.
+        in the handle alone. An Iceberg table takes ``catalog``, too: a catalog that pyiceberg has opened already.
 
     Raises
     ------

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -15,11 +16,9 @@ from typing import Any, Final
 
 from pyiceberg import exceptions as theirs
 from pyiceberg.catalog import Catalog, list_catalogs, load_catalog
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.utils.config import Config
-from sqlalchemy.exc import SQLAlchemyError
 
 from lakeevolve.errors import (
     CatalogUnavailable,
@@ -102,22 +101,24 @@ def open_catalog(location: Location, options: Mapping[str, Any], *, create: bool
         folder.mkdir(parents=True, exist_ok=True)
     root = folder.resolve()
     properties = {"uri": f"sqlite:///{root / CATALOG_FILE}", "warehouse": root.as_uri()}
+    made = _embedded(location.uri)
     with translated(location.uri):
-        return _Embedded(_only_name(root / CATALOG_FILE), **{**properties, **options})
+        catalog: Catalog = made(_only_name(root / CATALOG_FILE), **{**properties, **options})
+        return catalog
 
 
-class _Embedded(SqlCatalog):
-    """A catalog in a file. A metadata file never changes once a catalog names it, so the last one is not read again:
-    of a table with thousands of columns that takes longer than all else."""
-
-    _last: IcebergTable | None = None
-
-    def _convert_orm_to_iceberg(self, orm_table: Any) -> IcebergTable:
-        last = self._last
-        if last is None or orm_table.metadata_location != last.metadata_location:
-            last = self._last = super()._convert_orm_to_iceberg(orm_table)
-        # A table of its own: others change theirs in place.
-        return IcebergTable(last.name(), last.metadata, last.metadata_location, last.io, self)
+def _embedded(where: str) -> Any:
+    """The class of embedded catalogs. SQLAlchemy is loaded with it: catalogs of other kinds need none, and some
+    programs that use those are bound to a version of it that is too old."""
+    try:
+        from lakeevolve.tables.iceberg.embedded import Embedded
+    except ImportError as error:
+        raise CatalogUnavailable(
+            "an embedded catalog needs SQLAlchemy 2, which is not installed here",
+            where=where,
+            hint="pip install 'pyiceberg[sql-sqlite]', or name a catalog of another kind in .pyiceberg.yaml",
+        ) from without_secrets(error)
+    return Embedded
 
 
 def _configured(location: Location, options: Mapping[str, Any]) -> Catalog:
@@ -131,7 +132,7 @@ def _configured(location: Location, options: Mapping[str, Any]) -> Catalog:
             where=location.uri,
             hint="install what the kind needs: pip install 'pyiceberg[hive]', [glue], [dynamodb] or [sql-postgres]",
         ) from without_secrets(error)
-    except (*_UNREACHABLE, OSError) as error:
+    except _unreachable(OSError) as error:
         raise CatalogUnavailable(
             f"the catalog {location.catalog!r} did not answer ({type(error).__name__})",
             where=location.uri,
@@ -217,10 +218,16 @@ _UNREACHABLE: Final = (
     theirs.WaitingForLockException,
     theirs.NotInstalledError,
     theirs.NoSuchPropertyException,
-    SQLAlchemyError,
     ConnectionError,
     TimeoutError,
 )
+
+
+def _unreachable(*others: type[Exception]) -> tuple[type[Exception], ...]:
+    loaded = sys.modules.get("sqlalchemy.exc")
+    return (*_UNREACHABLE, *others, *(() if loaded is None else (loaded.SQLAlchemyError,)))
+
+
 #: Libraries that speak with catalogs and stores, and whose errors pyiceberg lets through.
 _CLIENTS: Final = frozenset(
     {"aiohttp", "azure", "boto3", "botocore", "google", "hive_metastore", "requests", "thrift", "urllib3"}
@@ -277,7 +284,7 @@ def translated(where: str, *, data: bool = False) -> Iterator[None]:
         raise CommitConflict(
             "another writer committed first; nothing of this commit landed", where=where, hint="plan again and retry"
         ) from without_secrets(error)
-    except _UNREACHABLE as error:
+    except _unreachable() as error:
         raise CatalogUnavailable(
             f"the catalog or the store did not answer ({type(error).__name__})",
             where=where,

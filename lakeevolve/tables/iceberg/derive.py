@@ -7,7 +7,7 @@ schema that does: the *hint*, matched by name and alias, or the schema of an ear
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -43,6 +43,7 @@ from lakeevolve.model.types import (
     short_name,
     without_null,
 )
+from lakeevolve.tables.foreign import is_foreign
 from lakeevolve.tables.iceberg.types import avro_leaf, below, by_name, children, leaf_type, nullable
 
 
@@ -98,6 +99,8 @@ class Derivation:
     known: Mapping[int, Known] = field(default_factory=dict)
     #: Columns that no schema owns although their names do not begin with "_".
     foreign: frozenset[int] = frozenset()
+    #: Names of columns that no schema owns, as patterns.
+    left_out: Sequence[str] = ()
     #: Definitions of the records made so far, since one name may not mean two things.
     _records: dict[str, Record] = field(default_factory=dict)
 
@@ -122,7 +125,7 @@ class Derivation:
         for column in struct.fields:
             here = paths.child(path, column.name)
             like = models.get(column.name)
-            if top and (column.field_id in self.foreign or (like is None and column.name.startswith("_"))):
+            if top and (column.field_id in self.foreign or (like is None and is_foreign(column.name, self.left_out))):
                 continue
             there = paths.child(new_path, like.name if like is not None else column.name)
             try:

@@ -8,7 +8,7 @@ one schema served several versions, the order of snapshots decides.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -82,12 +82,14 @@ def schema_of(metadata: TableMetadata, schema_id: int | None) -> IcebergSchema:
     return found if found is not None else metadata.schema()
 
 
-def read_history(metadata: TableMetadata, name: str, where: str, hint: Schema | None = None) -> History:
+def read_history(
+    metadata: TableMetadata, name: str, where: str, hint: Schema | None = None, left_out: Sequence[str] = ()
+) -> History:
     """The versions of a table. *name* is for a root record that nothing names; *hint* for columns that no version
-    knows."""
+    knows; *left_out* holds the names of those that nobody owns."""
     entries = marker.from_properties(metadata.properties, where)
     if not entries:
-        first = Derivation(hint).schema(metadata.schema(), name)
+        first = Derivation(hint, left_out=left_out).schema(metadata.schema(), name)
         began = {1: Began(None, None)}
         return History((Version(1, first, derived=True, schema_id=metadata.current_schema_id),), began)
     if [entry.number for entry in entries] != list(range(1, len(entries) + 1)):
@@ -98,7 +100,8 @@ def read_history(metadata: TableMetadata, name: str, where: str, hint: Schema | 
         )
     versions = [_recorded(entry, metadata) for entry in entries]
     starts = {entry.number: _began(entry) for entry in entries}
-    _derive_later(metadata, versions, _recorded_at(entries[-1]), starts, hint, name)
+    reading = Derivation(hint, left_out=left_out)
+    _derive_later(metadata, versions, _recorded_at(entries[-1]), starts, reading, name)
     return History(tuple(versions), starts, replaced(versions, lambda number: schema_of(metadata, number)))
 
 
@@ -139,7 +142,7 @@ def _derive_later(
     versions: list[Version],
     since: Began,
     starts: dict[int, Began],
-    hint: Schema | None,
+    reading: Derivation,
     name: str,
 ) -> None:
     """Add the versions that others made since the newest one was recorded."""
@@ -153,7 +156,7 @@ def _derive_later(
     for snapshot in later:
         if snapshot.schema_id is not None and snapshot.schema_id not in recorded:
             previous = before[snapshot.snapshot_id]
-            _derive_next(metadata, versions, starts, snapshot.schema_id, previous, hint, name)
+            _derive_next(metadata, versions, starts, snapshot.schema_id, previous, reading, name)
             recorded.add(snapshot.schema_id)
     if metadata.current_schema_id != versions[-1].schema_id:
         # Others went back to a schema that a version had, or made one that nobody has written with yet.
@@ -162,7 +165,7 @@ def _derive_later(
             if snapshot.schema_id != metadata.current_schema_id:
                 break
             previous = before[snapshot.snapshot_id]
-        _derive_next(metadata, versions, starts, metadata.current_schema_id, previous, hint, name)
+        _derive_next(metadata, versions, starts, metadata.current_schema_id, previous, reading, name)
 
 
 def main_line(metadata: TableMetadata) -> list[Snapshot]:
@@ -182,7 +185,7 @@ def _derive_next(
     starts: dict[int, Began],
     schema_id: int | None,
     before: Snapshot | None,
-    hint: Schema | None,
+    reading: Derivation,
     name: str,
 ) -> None:
     past = versions[-1]
@@ -192,8 +195,9 @@ def _derive_next(
         # A column that comes back (a rollback by others) means what it meant last.
         known.update(known_columns(schema_of(metadata, version.schema_id), version.schema))
     foreign = {column.field_id for column in foreign_columns(old, past.schema)}
-    reading = Derivation(hint, {}, known, frozenset(foreign - known.keys()))
-    schema = reading.schema(new, name, head=past.schema.record)
+    schema = replace(reading, known=known, foreign=frozenset(foreign - known.keys()), _records={}).schema(
+        new, name, head=past.schema.record
+    )
     before_, after = known_columns(old, past.schema), known_columns(new, schema)
     renames, fresh = follow(before_, after)
     number = past.number + 1

@@ -72,6 +72,7 @@ class IcebergHandle:
     def __init__(self, location: Location, catalog: Catalog, table: IcebergTable) -> None:
         self._location = location
         self._catalog = catalog
+        self._left_out: tuple[str, ...] = ()
         self._take(table)
 
     def _take(self, table: IcebergTable) -> None:
@@ -127,8 +128,15 @@ class IcebergHandle:
         if table.metadata_location != self._taken or self._table.metadata_location != self._taken:
             self._take(table)
 
+    def leave_out(self, patterns: Sequence[str]) -> None:
+        if tuple(patterns) != self._left_out:
+            self._left_out = tuple(patterns)
+            self._histories = {}
+
     def derived(self, hint: Schema | None = None, renames: Mapping[str, str] | None = None) -> Schema:
-        return Derivation(hint, renames or {}).schema(self._current_schema(), self._location.identifier[-1])
+        return Derivation(hint, renames or {}, left_out=self._left_out).schema(
+            self._current_schema(), self._location.identifier[-1]
+        )
 
     def _current_schema(self) -> Any:
         snapshot = self._snapshot(self._location.snapshot)
@@ -157,7 +165,7 @@ class IcebergHandle:
         key = hint.digest if hint is not None else None
         if key not in self._histories:
             name = self._location.identifier[-1]
-            self._histories[key] = read_history(self._table.metadata, name, self.uri, hint)
+            self._histories[key] = read_history(self._table.metadata, name, self.uri, hint, self._left_out)
         return self._histories[key]
 
     def _snapshot(self, position: int | None) -> Snapshot | None:

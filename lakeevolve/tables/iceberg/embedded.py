@@ -1,0 +1,22 @@
+"""The catalog in a file. Loading this module loads SQLAlchemy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table import Table as IcebergTable
+
+
+class Embedded(SqlCatalog):
+    """A catalog in a file. A metadata file never changes once a catalog names it, so the last one is not read again:
+    of a table with thousands of columns that takes longer than all else."""
+
+    _last: IcebergTable | None = None
+
+    def _convert_orm_to_iceberg(self, orm_table: Any) -> IcebergTable:
+        last = self._last
+        if last is None or orm_table.metadata_location != last.metadata_location:
+            last = self._last = super()._convert_orm_to_iceberg(orm_table)
+        # A table of its own: others change theirs in place.
+        return IcebergTable(last.name(), last.metadata, last.metadata_location, last.io, self)
