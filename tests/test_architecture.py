@@ -78,6 +78,8 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = {
     "polars_deltalake": ("lakeevolve.replaying",),
     "polars_iceberg": ("lakeevolve.replaying",),
     "hypothesis": ("lakeevolve.testing",),
+    "distributed": ("lakeevolve.engines.executor",),
+    "pyspark": ("lakeevolve.engines.spark",),
 }
 
 #: What must not be loaded by ``import lakeevolve`` or ``lakeevolve --help``.
@@ -93,6 +95,8 @@ HEAVY = (
     "sqlalchemy",
     "yaml",
     "obstore",
+    "distributed",
+    "pyspark",
 )
 
 LONGEST = 500
