@@ -35,6 +35,7 @@ from lakeevolve.tables.base import (
 from lakeevolve.tables.delta import capability as routes
 from lakeevolve.tables.delta import commit as commits
 from lakeevolve.tables.delta import features
+from lakeevolve.tables.delta.elsewhere import sent
 from lakeevolve.tables.delta.evolve import alteration, evolve, updated
 from lakeevolve.tables.delta.history import View, build, marker_entries, pending_plan
 from lakeevolve.tables.delta.infer import holds_column, infer_version, uses_symbol
@@ -60,11 +61,15 @@ class Table:
     format: Literal["delta"] = "delta"
     ordered = False
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, *, uri: str | None = None) -> None:
         self.address = address
-        self._uri = address.uri
+        self._uri = uri or address.uri
         self._lock = threading.Lock()
+        self._left_out: tuple[str, ...] = ()
         self._read()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return sent(self.address, self._snapshot.version, self._left_out)
 
     def __repr__(self) -> str:
         return f"<Delta table {self.uri} at version {self._snapshot.version}>"
@@ -79,6 +84,12 @@ class Table:
         """Read the log anew, unless nothing was committed; a table that was opened at a version stays there."""
         if self._end is None or log_end(self._fs, self._snapshot.version) != self._end:
             self._read()
+
+    def leave_out(self, patterns: Sequence[str]) -> None:
+        if tuple(patterns) != self._left_out:
+            self._left_out = tuple(patterns)
+            self._views.clear()
+            self._listed.clear()
 
     def _read(self) -> None:
         self._handle = self.address.open(self.address.version)
@@ -103,7 +114,9 @@ class Table:
 
     def derived(self, hint: Schema | None = None, renames: Mapping[str, str] | None = None) -> Schema:
         metadata = self._snapshot.metadata
-        return derive(metadata.struct, name=metadata.name or _NAME, hint=hint, renames=renames).schema
+        return derive(
+            metadata.struct, name=metadata.name or _NAME, hint=hint, renames=renames, left_out=self._left_out
+        ).schema
 
     def history(self, hint: Schema | None = None) -> tuple[Version, ...]:
         return self._view(hint).versions
@@ -174,7 +187,7 @@ class Table:
         with self._lock:
             if key not in self._views:
                 name = self._snapshot.metadata.name or _NAME
-                self._views[key] = build(self._snapshot, name=name, where=self.uri, hint=hint)
+                self._views[key] = build(self._snapshot, name=name, where=self.uri, hint=hint, left_out=self._left_out)
             return self._views[key]
 
     def _at(self, position: int) -> Snapshot:

@@ -38,6 +38,7 @@ from lakeevolve.tables.iceberg.capability import capability
 from lakeevolve.tables.iceberg.catalog import Location, load
 from lakeevolve.tables.iceberg.commit import commit
 from lakeevolve.tables.iceberg.derive import Derivation
+from lakeevolve.tables.iceberg.elsewhere import sent
 from lakeevolve.tables.iceberg.facts import Facts, facts_of
 from lakeevolve.tables.iceberg.findings import table_findings, unread
 from lakeevolve.tables.iceberg.history import (
@@ -74,6 +75,9 @@ class IcebergHandle:
         self._catalog = catalog
         self._left_out: tuple[str, ...] = ()
         self._take(table)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return sent(self._location, self._table, self._left_out)
 
     def _take(self, table: IcebergTable) -> None:
         self._table = table
