@@ -182,10 +182,44 @@ def test_union_branches_that_python_cannot_tell_apart_are_told_apart(file: Path)
     assert branches == ["int", "double", "long", "float", "bytes", "string"]
 
 
-def test_a_map_that_repeats_a_key_keeps_both(file: Path) -> None:
-    pair = long(1) + b"k" + long(7)
-    file.write_bytes(header(record(("value", {"type": "map", "values": "int"}))) + block(long(2) + pair * 2 + b"\0", 1))
-    assert read(file) == [{"value": [("k", 7), ("k", 7)]}]
+def test_of_a_key_that_a_map_repeats_the_last_value_counts(file: Path) -> None:
+    def pairs(*keys: str) -> bytes:
+        return (
+            (long(len(keys)) if keys else b"")
+            + b"".join(long(len(k)) + k.encode() + long(at) for at, k in enumerate(keys))
+            + b"\0"
+        )
+
+    given = [("a", "b", "a"), (), ("b",), ("a", "c", "c", "c", "a"), ("x", "b")]
+    schema = record(
+        ("value", {"type": "map", "values": "int"}),
+        ("deep", {"type": "array", "items": {"type": "map", "values": "int"}}),
+    )
+    rows = [pairs(*keys) + long(2) + pairs("k") + pairs(*keys) + b"\0" for keys in given]
+    file.write_bytes(header(schema) + block(b"".join(rows), len(rows)))
+    expected: list[list[tuple[str, int]]] = [
+        [("b", 1), ("a", 2)],
+        [],
+        [("b", 0)],
+        [("c", 3), ("a", 4)],
+        [("x", 0), ("b", 1)],
+    ]
+    assert read(file) == [{"value": one, "deep": [[("k", 0)], one]} for one in expected]
+    with file.open("rb") as stream:
+        assert [row["value"] for row in fastavro.reader(stream)] == [dict(one) for one in expected]
+
+
+def test_maps_in_nullable_fields_and_branches_lose_repeated_keys_too(file: Path) -> None:
+    maps = {"type": "map", "values": ["null", "string"]}
+    schema = record(("o", ["null", maps]), ("u", ["null", "int", maps]))
+    twice = long(2) + b"\x02k\x02\x02a" + b"\x02k\x00" + b"\0"
+    rows = [long(0) + long(0), long(1) + twice + long(2) + twice, long(0) + long(1) + long(5)]
+    file.write_bytes(header(schema) + block(b"".join(rows), 3))
+    assert read(file) == [
+        {"o": None, "u": None},
+        {"o": [("k", None)], "u": {"int": None, "map": [("k", None)]}},
+        {"o": None, "u": {"int": 5, "map": None}},
+    ]
 
 
 def test_a_named_type_may_be_used_again(file: Path) -> None:
@@ -309,6 +343,8 @@ def test_a_value_that_cannot_be_read_names_its_row_in_the_file(file: Path) -> No
         ("int", long(2**31), "more than 32 bits"),
         ({"type": "enum", "name": "E", "symbols": ["A"]}, long(1), "no symbol"),
         ({"type": "enum", "name": "E", "symbols": ["A"]}, long(-1), "no symbol"),
+        ("boolean", b"\x07", "no boolean"),
+        (["null", "boolean"], long(1) + b"\x80", "no boolean"),
         (logical("bytes", "decimal", precision=2), long(2) + b"\x7f\xff", "more digits"),
         (logical("long", "timestamp-millis"), long(2**60), "64 bits"),
         (logical("int", "time-millis"), long(86_400_000), "time of a day"),
@@ -480,6 +516,8 @@ def test_the_batches_before_the_damage_are_given_and_then_the_error(sound: tuple
         (long(1) + long(-5), 1),
         (long(1) + long(2**62), 1),
         (block(b"\xff" * 11, 1), 1),
+        (block(b"\x80" * 9 + b"\x02", 1), 1),
+        (b"\x82" + b"\x80" * 8 + b"\x02" + block(long(1), 1)[1:], 1),
     ],
 )
 def test_blocks_that_contradict_themselves_are_damage(file: Path, tail: bytes, number: int) -> None:
@@ -497,6 +535,7 @@ def test_blocks_that_contradict_themselves_are_damage(file: Path, tail: bytes, n
         (b"Obj\x01", SourceError, "header is cut off"),
         (b"Obj\x01\x00" + SYNC, SourceError, "holds no schema"),
         (b"Obj\x01" + b"\xff" * 12, SourceError, "header is damaged"),
+        (b"Obj\x01" + b"\x82" + b"\x80" * 8 + b"\x02", SourceError, "header is damaged"),
         (b"Obj\x01" + long(1) + long(2**40), SourceError, "header is cut off or damaged"),
         (header(b"{"), SourceError, "not JSON"),
         (header({"type": "record", "name": "R"}), SchemaError, "fields"),

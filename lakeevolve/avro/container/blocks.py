@@ -13,7 +13,7 @@ from typing import IO, Any, Final
 
 import pyarrow as pa
 
-from lakeevolve.avro.container.header import DAMAGED, SYNC, Header, opened
+from lakeevolve.avro.container.header import DAMAGED, SYNC, Header, opened, read_long
 from lakeevolve.errors import SourceError
 
 #: Encoded bytes that one batch holds at most, whatever ``batch_size`` says.
@@ -49,15 +49,15 @@ def blocks(name: str, header: Header, first: int = 1, at: int | None = None) -> 
                 count, packed, after = _block(file, here, end, header.sync)
                 block = Block(number, here, count, unpack(packed))
             except Exception as error:
-                raise damaged(name, number) from error
+                raise damaged(name, number, error) from error
             yield block
             number, here = number + 1, after
 
 
 def _block(file: IO[bytes], at: int, end: int, sync: bytes) -> tuple[int, bytes, int]:
     """The count and the packed bytes of the block at *at*, and where the next one begins; the file ends at *end*."""
-    count, first = _long(file)
-    size, second = _long(file)
+    count, first = read_long(file)
+    size, second = read_long(file)
     after = at + first + second + size + SYNC
     if count < 0 or size < 0 or after > end:
         raise ValueError("the block's count or size is wrong")
@@ -67,20 +67,14 @@ def _block(file: IO[bytes], at: int, end: int, sync: bytes) -> tuple[int, bytes,
     return count, packed, after
 
 
-def _long(file: IO[bytes]) -> tuple[int, int]:
-    """A number and how many bytes it has."""
-    number = 0
-    for read in range(10):
-        byte = file.read(1)[0]
-        number |= (byte & 0x7F) << 7 * read
-        if byte < 0x80:
-            return (number >> 1) ^ -(number & 1), read + 1
-    raise ValueError("a number has too many bytes")
+class Excess(ValueError):
+    """More of something than is read of a block; the text says of what, for a user."""
 
 
-def damaged(name: str, block: int) -> SourceError:
+def damaged(name: str, block: int, why: Exception | None = None) -> SourceError:
     """What is raised from whatever a decoder, a codec or Python raises over damaged bytes."""
-    return SourceError("the file is cut off or damaged", where=f"{name}, block {block}", hint=DAMAGED)
+    what = str(why) if isinstance(why, Excess) else "the file is cut off or damaged"
+    return SourceError(what, where=f"{name}, block {block}", hint=DAMAGED)
 
 
 @dataclass(slots=True)
@@ -155,7 +149,7 @@ def _streams(make: Callable[[], Any], data: bytes) -> bytes:
 
 def _fitting(data: bytes, before: int = 0) -> bytes:
     if before + len(data) > LARGEST:
-        raise ValueError("the block is too large")
+        raise Excess(f"the block holds more than {LARGEST:,} bytes when it is unpacked")
     return data
 
 

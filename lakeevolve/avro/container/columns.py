@@ -12,6 +12,7 @@ from lakeevolve.avro.arrow.failures import Failures, Rows
 from lakeevolve.avro.arrow.promote import text
 from lakeevolve.avro.arrow.raw import from_plain, within, within_precision
 from lakeevolve.avro.container.header import DAMAGED
+from lakeevolve.avro.container.keys import last_of_each
 from lakeevolve.errors import SourceError
 from lakeevolve.model import path as paths
 from lakeevolve.model.types import Array, AvroType, Enum, Fixed, Map, Primitive, Record, Union, branch_names, describe
@@ -25,9 +26,9 @@ def columns(array: pa.Array, type_: AvroType, name: str, first: int) -> pa.Array
     Parameters
     ----------
     array:
-        The rows in the wire layout: enums as numbers, maps as lists of key and value, a union as a struct of its
-        branches, everything else as its plain type. An int may be 64 bits wide, a string bytes, and a fixed the decimal
-        that it stands for; it is checked then.
+        The rows in the wire layout: booleans as bytes, enums as numbers, maps as lists of key and value, a union as a
+        struct of its branches, everything else as its plain type. An int may be 64 bits wide, a string bytes, and a
+        fixed the decimal that it stands for; it is checked then.
     type_:
         The type of the rows.
     name, first:
@@ -62,6 +63,7 @@ class _Columns:
                 # A key that is no text is noted; Arrow itself ends the process over one that is null.
                 keys = pc.fill_null(text(keys, inside, below, self.failures), "")
                 read = self.read(values, type_.values, inside, below)
+                offsets, keys, read = last_of_each(offsets, keys, read)
                 target = pa.map_(pa.string(), read.type)
                 return nested.list_like(target, offsets, nested.entries(target, keys, read), array)
             case Record():
@@ -83,6 +85,13 @@ class _Columns:
         which = within(array, 0, len(type_.symbols) - 1, why, report)
         return pa.array(type_.symbols, pa.string()).take(which)
 
+    def _booleans(self, array: pa.Array, rows: Rows, path: str) -> pa.Array:
+        def report(bad: pa.Array, why: str) -> None:
+            self.failures.where(bad, rows, path, why, DAMAGED)
+
+        numbers = pa.Array.from_buffers(pa.uint8(), len(array), array.buffers(), array.null_count, array.offset)
+        return within(numbers, 0, 1, "a byte that is no boolean", report).cast(pa.bool_())
+
     def _struct(self, array: pa.Array, fields: list[tuple[str, AvroType, str]], rows: Rows) -> pa.Array:
         children = nested.fields(array)
         made = [self.read(child, type_, rows, path) for child, (_, type_, path) in zip(children, fields, strict=True)]
@@ -99,4 +108,6 @@ class _Columns:
             array = within(array, -(2**31), 2**31 - 1, "it has more than 32 bits", report).cast(pa.int32())
         elif type_.name == "string":
             array = text(array, rows, path, self.failures)
+        elif type_.name == "boolean":
+            return self._booleans(array, rows, path)
         return from_plain(array, type_, report)

@@ -2,11 +2,12 @@
 
 polars-avro gives its input to arrow-avro, the Avro reader of Apache Arrow's Rust implementation, and gets Arrow batches
 from it. That part is what is used here; it knows nothing of polars. arrow-avro believes the header and the blocks more
-than a reader of damaged files may: it takes every index but 0 for the other branch of ``["null", T]``, never ends on a
-block that holds more bytes than its rows, and reads no rows where rows have no bytes. So it gets blocks of ours, in
-which a block of the file is one record: the list of its rows, then a mark that nobody can guess; and unions of records,
-of which it checks the index. Where a list is not as long as its block says, or a mark not what it was, something in the
-block is not what it should be. What has no bytes is left out: Rust's Arrow cannot tell how much of it there is.
+than a reader of damaged files may: it takes every index but 0 for the other branch of ``["null", T]`` and every byte
+but 0 for true, never ends on a block that holds more bytes than its rows, and reads no rows where rows have no bytes.
+So it gets blocks of ours, in which a block of the file is one record: the list of its rows, then a mark that nobody can
+guess; unions of records, of which it checks the index; and booleans as bytes. Where a list is not as long as its block
+says, or a mark not what it was, something in the block is not what it should be. What has no bytes is left out: Rust's
+Arrow cannot tell how much of it there is.
 """
 
 from __future__ import annotations
@@ -217,6 +218,8 @@ class _Schema:
         if not has_bytes(type_):
             raise Unsuited(f"polars-avro does not know {describe(type_)}, of which no value has a byte, in every place")
         match type_:
+            case Primitive(name="boolean") if read is not None:
+                return {"type": "fixed", "name": self.name(), "size": 1}
             case Primitive():
                 unread = {"int": "long", "string": "bytes"}
                 return type_.name if read is not None else unread.get(type_.name, type_.name)

@@ -80,6 +80,20 @@ def long(number: int) -> bytes:
     return bytes(out)
 
 
+def read_long(file: IO[bytes]) -> tuple[int, int]:
+    """The long at a file's position, and how many bytes it has.
+
+    Raises ``IndexError`` where the file ends, ``ValueError`` for a number of more than 64 bits.
+    """
+    number = 0
+    for at in range(10):
+        byte = file.read(1)[0]
+        number |= (byte & 0x7F) << 7 * at
+        if byte < 0x80 and number < 1 << 64:
+            return (number >> 1) ^ -(number & 1), at + 1
+    raise ValueError("a number has more than 64 bits")
+
+
 def _metadata(file: IO[bytes], name: str) -> dict[str, bytes]:
     found = {}
     while count := _long(file, name):
@@ -92,15 +106,12 @@ def _metadata(file: IO[bytes], name: str) -> dict[str, bytes]:
 
 
 def _long(file: IO[bytes], name: str) -> int:
-    number = shift = 0
-    while True:
-        byte = _exactly(file, 1, name)[0]
-        number |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return (number >> 1) ^ -(number & 1)
-        if shift > 63:
-            raise SourceError("the file's header is damaged", where=name, hint=DAMAGED)
+    try:
+        return read_long(file)[0]
+    except IndexError:
+        raise SourceError("the file's header is cut off or damaged", where=name, hint=DAMAGED) from None
+    except ValueError as error:
+        raise SourceError("the file's header is damaged", where=name, hint=DAMAGED) from error
 
 
 def _exactly(file: IO[bytes], size: int, name: str) -> bytes:

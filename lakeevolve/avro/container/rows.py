@@ -14,6 +14,7 @@ from lakeevolve.avro.arrow import arrow_type
 from lakeevolve.avro.arrow.raw import without_logical
 from lakeevolve.avro.container.blocks import Block, Cuts, damaged
 from lakeevolve.avro.container.header import SYNC, long, written
+from lakeevolve.avro.container.strict import Walk
 from lakeevolve.errors import SchemaError
 from lakeevolve.model.types import (
     Array,
@@ -48,6 +49,7 @@ class Rows:
         self._name = name
         self._head = written(json.dumps(_wire_json(type_, {})), _MARK)
         self._wire = _wire_type(read)
+        self._walk = Walk(type_)
 
     def decode(
         self, blocks: Iterator[Block], cuts: Cuts, begun: Sequence[pa.Array] = (), skip: int = 0
@@ -63,25 +65,20 @@ class Rows:
         skip:
             Rows of the first block that are in earlier batches.
 
-        Raises ``SourceError`` for damage.
+        Raises ``SourceError`` for damage, before any row of the block that has it.
         """
         stream = _Stream(self._head)
         reader = fastavro.block_reader(stream)
         rows: list[Any] = []
         for block in blocks:
+            try:
+                self._walk.check(block)
+            except (ValueError, IndexError) as error:
+                raise damaged(self._name, block.number, error) from error
             stream.give(long(block.count) + long(len(block.data)) + block.data + _MARK)
-            decoded = next(reader)
-            records, left = iter(decoded), block.count
-            if not left and block.data:
-                raise damaged(self._name, block.number)
+            records = iter(next(reader))
             for count, ends in cuts.cut(block):
-                left -= count
-                try:
-                    rows += islice(records, count)
-                    if not left and decoded.bytes_.read(1):
-                        raise ValueError("the block holds more bytes than records")
-                except Exception as error:
-                    raise damaged(self._name, block.number) from error
+                rows += islice(records, count)
                 if skip:
                     rows, skip = [], skip - count
                 elif ends:
@@ -117,12 +114,14 @@ def _wire_name(name: str) -> str:
 
 
 def _wire_json(type_: AvroType, names: dict[str, str]) -> Json:
-    """A schema of the same structure, in which texts are bytes, enums numbers, and maps lists of key and value.
+    """A schema of the same structure: texts and booleans are bytes, enums numbers, maps lists of key and value.
 
     Each branch of a union is a record with one field, which adds no byte and says which branch it is. ``names`` holds
     the types that are defined already.
     """
     match type_:
+        case Primitive(name="boolean"):
+            return {"type": "fixed", "name": _fresh(names), "size": 1}
         case Primitive():
             return {"int": "long", "string": "bytes"}.get(type_.name, type_.name)
         case Enum():
@@ -172,6 +171,8 @@ def _wire_type(type_: AvroType) -> pa.DataType:
             return pa.int64()
         case Primitive(name="string"):
             return pa.binary()
+        case Primitive(name="boolean"):
+            return pa.binary(1)
         case Array():
             return pa.list_(_wire_type(type_.items))
         case Map():
