@@ -260,6 +260,11 @@ class Table(Protocol):
         """Read the table's metadata anew."""
         ...
 
+    def leave_out(self, patterns: Sequence[str]) -> None:
+        """From now on, take top-level columns of these names (``*`` and ``?``) for foreign, unless a recorded version
+        owns them."""
+        ...
+
     def derived(self, hint: Schema | None = None, renames: Mapping[str, str] | None = None) -> Schema:
         """The schema read off the table alone.
 
@@ -268,7 +273,7 @@ class Table(Protocol):
         An alias that names another column which is there is not taken: that rename is yet to happen.
         Nullability: a required column is never widened; a column that is optional while the hint's type is not
         nullable keeps the hint's type (sinks write everything optional). Columns that the hint lacks and whose name
-        begins with ``_`` are foreign and left out.
+        begins with ``_``, or is one that :meth:`leave_out` was told, are foreign and left out.
         """
         ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -82,8 +82,10 @@ def pending_plan(commits: Iterable[Commit]) -> str | None:
     return now
 
 
-def build(snapshot: Snapshot, *, name: str, where: str, hint: Schema | None = None) -> View:
-    """Every version that the table has had."""
+def build(
+    snapshot: Snapshot, *, name: str, where: str, hint: Schema | None = None, left_out: Sequence[str] = ()
+) -> View:
+    """Every version that the table has had. *left_out* holds names of columns that nobody owns, as patterns."""
     entries = marker_entries(snapshot, where)
     pending = pending_plan(snapshot.commits)
     hidden = [entry for entry in entries if pending is not None and entry.plan == pending]
@@ -94,13 +96,14 @@ def build(snapshot: Snapshot, *, name: str, where: str, hint: Schema | None = No
     times = {c.version: c.at for c in snapshot.commits}
     if entries:
         history = _from_marker(entries, changes, times, where)
+        history.left_out = left_out
         recorded = _recorded(snapshot, number)
     else:
         first = changes[0]
         struct = _metadata(first).struct
-        derived = derive(struct, name=name, hint=hint)
+        derived = derive(struct, name=name, hint=hint, left_out=left_out)
         version = Version(1, derived.schema, derived=True, at=first.at if snapshot.complete else None)
-        history = _History([version], [struct], set(derived.foreign))
+        history = _History([version], [struct], set(derived.foreign), left_out)
         recorded = first.version
     history.struct = _in_force(changes, recorded) or history.structs[-1]
     if entries:
@@ -120,6 +123,7 @@ class _History:
     versions: list[Version]
     structs: list[Struct]
     foreign: set[str]
+    left_out: Sequence[str] = ()
     struct: Struct | None = None
 
     def take(self, commit: Commit, name: str, hint: Schema | None) -> None:
@@ -135,7 +139,14 @@ class _History:
         if shape(struct) == shape(before):
             self.structs[-1] = struct
             return
-        derived = derive(struct, name=name, hint=hint or newest.schema, foreign=self.foreign, follow=hint is None)
+        derived = derive(
+            struct,
+            name=name,
+            hint=hint or newest.schema,
+            foreign=self.foreign,
+            left_out=self.left_out,
+            follow=hint is None,
+        )
         self.foreign |= set(derived.foreign)
         if derived.schema == newest.schema:
             self.structs[-1] = struct

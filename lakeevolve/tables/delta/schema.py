@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from lakeevolve.avro.parse import parse
@@ -38,6 +39,7 @@ from lakeevolve.model.types import (
     without_null,
 )
 from lakeevolve.tables.delta.types import COMMENT, Column, DeltaType, ListOf, MapOf, Struct, decimal_of
+from lakeevolve.tables.foreign import is_foreign
 
 #: Column metadata that holds the Avro type of a leaf column whose Delta type says less (enum, fixed, uuid, time, ...).
 AVRO_TYPE: Final = "lakeevolve.type"
@@ -183,6 +185,7 @@ def derive(
     hint: Schema | None = None,
     renames: Mapping[str, str] | None = None,
     foreign: Collection[str] = (),
+    left_out: Sequence[str] = (),
     follow: bool = False,
 ) -> Derived:
     """The Avro schema that a Delta schema amounts to.
@@ -197,17 +200,20 @@ def derive(
         As in :meth:`lakeevolve.tables.base.Table.derived`.
     foreign:
         Top-level columns to leave out whatever their names.
+    left_out:
+        Names of top-level columns that nobody owns, as patterns.
     follow:
         Whether the hint is the schema just before: then its order of fields stays, since Delta finds fields by name.
     """
     root = hint.root if hint is not None and isinstance(hint.root, Record) else None
-    return _Derivation(dict(renames or {}), follow).run(struct, root, name, foreign)
+    return _Derivation(dict(renames or {}), follow, left_out).run(struct, root, name, foreign)
 
 
 @dataclass(slots=True)
 class _Derivation:
     renames: dict[str, str]
     follow: bool
+    left_out: Sequence[str] = ()
     names: dict[str, NamedType] = field(default_factory=dict)
     #: What was matched, with the two sides, which have to stay alive for their identities to be keys.
     matched: dict[Any, tuple[Struct, Record, Mapping[str, Field]]] = field(default_factory=dict)
@@ -217,7 +223,8 @@ class _Derivation:
         kept = []
         for column in struct.columns:
             unmatched = hint is not None and self._match(column, struct, hint, "", "") is None
-            if column.name in foreign or (unmatched and column.name.startswith("_")) or _opaque(column.type):
+            nobodys = is_foreign(column.name, self.left_out) if unmatched else hint is None and self._left(column.name)
+            if column.name in foreign or nobodys or _opaque(column.type):
                 left.append(column.name)
             else:
                 kept.append(column)
@@ -227,6 +234,9 @@ class _Derivation:
                 self._register(own)
         root, _ = self._record(Struct(tuple(kept)), hint, _avro_name(name), "", "")
         return Derived(Schema(root), tuple(left))
+
+    def _left(self, name: str) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in self.left_out)
 
     def _match(self, column: Column, struct: Struct, hint: Record, at: str, hint_at: str) -> Field | None:
         """The hint's field for a column: by name, as the renames say, or by alias."""
