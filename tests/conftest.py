@@ -57,6 +57,22 @@ class Lake:
     def append(self, uri: str, data: pa.Table) -> None:
         importlib.import_module(f"lakeevolve.tables.{self.format}").append(uri, data)
 
+    def add_column(self, uri: str, name: str) -> None:
+        """Add a text column as another tool would, that knows nothing of markers."""
+        if self.format == "delta":
+            import deltalake
+
+            kind = deltalake.schema.PrimitiveType("string")
+            found = deltalake.DeltaTable(uri.removeprefix("delta:"))
+            found.alter.add_columns(deltalake.Field(name, kind, nullable=True))
+            return
+        from pyiceberg.types import StringType
+
+        from lakeevolve.tables import iceberg
+
+        with iceberg.open_table(uri).iceberg.update_schema() as update:
+            update.add_column(name, StringType())
+
 
 @pytest.fixture(params=["iceberg", "delta"])
 def lake(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:

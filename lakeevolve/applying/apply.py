@@ -110,6 +110,7 @@ def apply(
     wanted = plan if isinstance(plan, Plan) else load_plan(plan)
     live = table if table is not None else open_table(wanted.table["uri"])
     live.refresh()
+    live.leave_out(wanted.inputs.foreign)
     store = state_of(live.state.id)
     landed = live.progress_of(wanted.digest)
     if landed == "done":

@@ -14,6 +14,8 @@ from lakeevolve.applying.proofs import proofs_of
 from lakeevolve.config.approvals import Approval, require
 from lakeevolve.config.project import Project, Subject
 from lakeevolve.errors import Interrupted, LakeEvolveError
+from lakeevolve.model.mapping import declared
+from lakeevolve.planning.mapped import contract_of
 from lakeevolve.planning.plan import Plan
 from lakeevolve.planning.project import OpenTable, Part, Parts, attempt, contracts_of, each_table
 from lakeevolve.replaying.result import ReplayResult
@@ -60,6 +62,8 @@ def verify_project(
 
     def replay(subject: Subject, uri: str) -> ReplayResult:
         live = open_(uri)
+        options = project.options(uri)
+        live.leave_out(options.foreign)
         told = watch(uri)
         return verify(
             live,
@@ -67,7 +71,7 @@ def verify_project(
             columns=columns,
             sample=sample,
             readers=tuple(readers),
-            contracts=contracts_of(project, subject),
+            contracts=[contract_of(each, declared(options.mapping)) for each in contracts_of(project, subject)],
             progress=lambda done, of: told("verify", done, of),
             evidence=proofs_of(live) if full else (),
         )

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from lakeevolve.cli.emit import emit
-from lakeevolve.cli.options import PlainFormat, PlainOutput, TableArgument, TableOption, open_with
-from lakeevolve.cli.project import ConfigOption, in_project
+from lakeevolve.cli.options import PlainFormat, PlainOutput, TableArgument, TableOption
+from lakeevolve.cli.project import ConfigOption, in_project, opened
 
 
 def history(
@@ -34,7 +34,7 @@ def history(
     from lakeevolve.report.past import of_column, of_past
 
     with in_project(config):
-        live = open_with(table, option)
+        live = opened(table, option)
         made = make_again(live) if rebuild else ()
         past = past_of(live)
         if column is not None:

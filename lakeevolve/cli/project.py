@@ -12,6 +12,7 @@ import typer
 
 from lakeevolve.cli.console import note, progress_bars, write
 from lakeevolve.cli.emit import emit
+from lakeevolve.cli.options import open_with
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from lakeevolve.config.project import Project
     from lakeevolve.planning.plan import Plan
     from lakeevolve.planning.project import Parts
+    from lakeevolve.tables.base import Table
 
 ConfigOption = Annotated[
     str | None,
@@ -61,6 +63,17 @@ def the_project(config: str | None) -> Iterator[Project]:
     project = load_project(config)
     with using(project):
         yield project
+
+
+def opened(uri: str, option: Sequence[str] | None) -> Table:
+    """Open a table with ``--option`` values, its foreign columns as the project in use has them, if there is one."""
+    from lakeevolve.config.state import current_project
+
+    live: Table = open_with(uri, option)
+    project = current_project()
+    if project is not None:
+        live.leave_out(project.options(uri).foreign)
+    return live
 
 
 def no_project_options(subject: Sequence[str] | None) -> None:

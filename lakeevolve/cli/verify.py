@@ -15,7 +15,6 @@ from lakeevolve.cli.options import (
     TableOption,
     choice,
     count_of,
-    open_with,
 )
 from lakeevolve.cli.project import ConfigOption, SubjectOption
 
@@ -81,7 +80,7 @@ def verify(
 ) -> int:
     """Replay a table: compare every value with what Avro resolution says."""
     from lakeevolve.applying.proofs import proofs_of
-    from lakeevolve.cli.project import no_project_options, only_project_options, verify_all
+    from lakeevolve.cli.project import no_project_options, only_project_options, opened, verify_all
     from lakeevolve.errors import ReplayMismatch
     from lakeevolve.replaying.verify import verify as replay
     from lakeevolve.report.outcome import of_verify
@@ -96,7 +95,7 @@ def verify(
         )
         return verify_all(config, subject, full, columns, files, tuple(dict.fromkeys(asked)), format, output)
     no_project_options(subject)
-    live = open_with(table, option)
+    live = opened(table, option)
     filtered: Any = columns
     with progress_bars() as progress:
         result = replay(

@@ -334,12 +334,25 @@ def _renames(subject: Subject, name: str, document: Document) -> Iterator[Fault]
 
 
 def _options(options: TableOptions, place: Place, document: Document) -> Iterator[Fault]:
-    for key in ("mapping", "foreign"):
-        if getattr(options, key):
-            yield document.line((*place, key)), f"{key} is not supported by this version", "leave it out"
+    for at, pattern in enumerate(options.foreign):
+        if not pattern.strip():
+            yield document.line((*place, "foreign", at)), "a name under foreign is empty", "name a column, or kafka_*"
+    for path, column in options.mapping.items():
+        if not _is_path(path) or not (column == "$" or _is_path(column)):
+            said = f"mapping holds a path in the schema and one in the table, not {path[:60]}: {column[:60]}"
+            yield document.line((*place, "mapping", path)), said, "write orderId: order_id, or after: $ for the rows"
     for key, limit in options.limits.to_json().items():
         if limit < 0:
             yield document.line((*place, "limits", key)), f"{key} is less than nothing", "write 0 to allow no rewrite"
+
+
+def _is_path(text: str) -> bool:
+    from lakeevolve.model.path import parts
+
+    try:
+        return bool(parts(text))
+    except ValueError:
+        return False
 
 
 def _policy(policy: PolicyEntry, document: Document) -> Iterator[Fault]:

@@ -80,9 +80,11 @@ class TableOptions:
     pin: Literal["schema", "data"] | None = None
     """What makes a plan stale: a change of the schema, or also any write to the data."""
     mapping: Mapping[str, str] = field(default_factory=dict)
-    """How the schema's root and names map to the table's columns."""
+    """Where the table's columns have other names than the schema's fields: path in the schema to path in the table, as
+    orderId: order_id; or after: $ where the rows are a record inside the schema."""
     foreign: tuple[str, ...] = ()
-    """Top-level columns that no schema owns."""
+    """Top-level columns that no schema owns, by name or pattern, as kafka_*: they are kept as they are. Those whose
+    names begin with _ are foreign anyway."""
 
     def over(self, other: TableOptions) -> TableOptions:
         """These options, and the others' where these say nothing. Routes and limits go together key by key."""

@@ -51,7 +51,11 @@ def state_root() -> str | Path:
     return said if "://" in said else Path(said)
 
 
-def _said_by_project() -> str | None:
+def current_project() -> Project | None:
+    """The project that is in use, else the nearest one, from the working directory upwards; None where there is none.
+
+    Raises ``ConfigError`` where its file cannot be read or holds faults.
+    """
     project = _PROJECT.get()
     if project is None:
         from lakeevolve.config.find import find
@@ -62,7 +66,12 @@ def _said_by_project() -> str | None:
         from lakeevolve.config.load import load_project
 
         project = load_project(file)
-    return project.state
+    return project
+
+
+def _said_by_project() -> str | None:
+    project = current_project()
+    return None if project is None else project.state
 
 
 @dataclass(frozen=True)

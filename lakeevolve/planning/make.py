@@ -27,10 +27,12 @@ from lakeevolve.model.change import (
 )
 from lakeevolve.model.declared import check_paths, check_renames
 from lakeevolve.model.diff import Diff, diff
+from lakeevolve.model.mapping import columns_of
 from lakeevolve.model.renames import as_aliases, rename_pairs
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import Record
 from lakeevolve.planning.adopt import adopting
+from lakeevolve.planning.mapped import by_column, in_columns, refuse_owned
 from lakeevolve.planning.plan import Estimate, Inputs, Plan, Step, fills_of, renames_of
 from lakeevolve.rules import table as table_rules
 from lakeevolve.rules.contract import Contract, load_contracts
@@ -81,6 +83,8 @@ def plan(
     limits: Mapping[str, int] | None = None,
     pin: Literal["schema", "data"] = "schema",
     subject: str = "",
+    mapping: Mapping[str, str] | None = None,
+    foreign: Sequence[str] = (),
 ) -> Plan:
     """Plan how one table gets from its present schema to *target*. Nothing is changed.
 
@@ -112,6 +116,13 @@ def plan(
         What makes the plan stale: a change of the ``schema``, or of the ``data`` as well.
     subject:
         What the findings about the schema are of, a part of their fingerprints; the table's URI if it is empty.
+    mapping:
+        Where the table's columns have other names than the schema's fields: path in the schema to path in the table,
+        ``$`` for the table's rows. Everything else that is told by paths is told by the schema's; the plan speaks of
+        the table's.
+    foreign:
+        Top-level columns, by name or pattern (``kafka_*``), that no schema owns: left as they are, kept by every
+        rewrite. Those whose names begin with ``_`` are foreign anyway.
 
     Returns
     -------
@@ -146,7 +157,12 @@ def plan(
         pin=pin,
         contracts=load_contracts(contracts),
         policy=policy or Policy(),
+        foreign=tuple(dict.fromkeys(foreign)),
     )
+    if mapping:
+        columns = columns_of(mapping, wanted, [old for old, _ in inputs.renames])
+        wanted, inputs = columns.schema(wanted), in_columns(inputs, columns)
+        old_rows = old_rows if isinstance(old_rows, str) else by_column(old_rows, columns)
     return with_rows(make(live, wanted, mode, old_rows, inputs), live)
 
 
@@ -162,6 +178,8 @@ def make(
     """The plan, from metadata and file lists alone. *uri* is what it calls the table; by default the table's own."""
     called = live.uri if uri is None else uri
     hint = as_aliases(wanted, inputs.renames)
+    live.leave_out(inputs.foreign)
+    refuse_owned(live, hint, inputs.foreign)
     versions = live.history(hint=hint)
     base, unrecorded = versions[-1].schema, not versions[-1].recorded
     _check_paths(inputs, old_rows, wanted, [version.schema for version in versions])

@@ -104,6 +104,8 @@ class Inputs:
     pin: Literal["schema", "data"] = "schema"
     contracts: tuple[Contract, ...] = ()
     policy: Policy = field(default_factory=Policy)
+    #: Top-level columns, by name or pattern, that no schema owns.
+    foreign: tuple[str, ...] = ()
     #: Of a plan that undoes another: the other's digest, and the paths whose numbers become narrower again.
     reverts: str | None = None
     narrow: tuple[str, ...] = ()
@@ -118,6 +120,7 @@ class Inputs:
             "narrow": list(self.narrow),
             "subject": self.subject,
             "pin": self.pin,
+            "foreign": list(self.foreign),
             "contracts": [contract.to_json() for contract in self.contracts],
             "severity": dict(self.policy.severity),
             "waivers": [
@@ -149,6 +152,7 @@ def _inputs(record: Mapping[str, Any], fail_on: Any) -> Inputs:
         limits=dict(record["limits"]),
         subject=record["subject"],
         pin=record["pin"],
+        foreign=tuple(record["foreign"]),
         contracts=load_contracts(record["contracts"]),
         policy=Policy(severity=dict(record["severity"]), fail_on=fail_on, waivers=waivers),
         reverts=record["reverts"],

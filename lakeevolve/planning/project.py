@@ -16,10 +16,12 @@ from lakeevolve.config.project import Project, Subject, TableOptions
 from lakeevolve.errors import ConfigError, LakeEvolveError, SourceNotFound
 from lakeevolve.model.declared import check_renames
 from lakeevolve.model.find import find_type
-from lakeevolve.model.renames import as_aliases
+from lakeevolve.model.mapping import columns_of
+from lakeevolve.model.renames import as_aliases, rename_pairs
 from lakeevolve.model.schema import Schema
 from lakeevolve.planning.make import plan as make_plan
-from lakeevolve.planning.plan import Plan
+from lakeevolve.planning.mapped import in_columns
+from lakeevolve.planning.plan import Inputs, Plan
 from lakeevolve.redaction import public_uri, without_secrets
 from lakeevolve.rules.contract import Contract, load_contracts
 from lakeevolve.rules.findings import Finding
@@ -128,19 +130,33 @@ def check_project(
     """
     policy = policy_of(project)
 
-    def judge(name: str, subject: Subject, mode: str, target: Schema, before: Callable[[], list[Schema]]) -> Report:
-        versions = before()
+    def judge(
+        name: str,
+        subject: Subject,
+        target: Schema,
+        before: Callable[[Schema], list[Schema]],
+        options: TableOptions | None = None,
+    ) -> Report:
+        told = Inputs(
+            renames=rename_pairs(subject.renames),
+            not_renames=subject.not_renames,
+            contracts=contracts_of(project, subject),
+        )
+        if options is not None and options.mapping:
+            columns = columns_of(options.mapping, target, [old for old, _ in told.renames])
+            target, told = columns.schema(target), in_columns(told, columns)
+        versions = before(as_aliases(target, told.renames))
         if versions:
-            check_renames(subject.renames, target, versions)
+            check_renames(told.renames, target, versions)
         report = check(
             target,
             versions,
-            mode,
-            contracts_of(project, subject),
+            (options.mode if options is not None else None) or subject.mode,
+            told.contracts,
             policy=policy,
             subject=name,
-            renames=subject.renames,
-            not_renames=subject.not_renames,
+            renames=told.renames,
+            not_renames=told.not_renames,
         )
         return replace(report, findings=_without_unused(report.findings))
 
@@ -150,12 +166,12 @@ def check_project(
                 yield failed
             elif against is not None or not subject.tables:
                 before = partial(_at, project, subject, against)
-                yield attempt(name, None, partial(judge, name, subject, subject.mode, target, before), target)
+                yield attempt(name, None, partial(judge, name, subject, target, before), target)
             else:
                 for uri in subject.tables:
-                    before = partial(_had, project.located(uri), as_aliases(target, subject.renames), open_)
-                    mode = project.options(uri).mode or subject.mode
-                    yield attempt(name, uri, partial(judge, name, subject, mode, target, before), target)
+                    options = project.options(uri)
+                    before = partial(_had, project.located(uri), options.foreign, open_)
+                    yield attempt(name, uri, partial(judge, name, subject, target, before, options), target)
 
     found = tuple(parts())
     # Findings about routes are a plan's to make, so where there are tables only a plan knows what waives nothing.
@@ -163,11 +179,13 @@ def check_project(
     return Parts(project, "check", found, _about_waivers(project, policy, found) if complete else ())
 
 
-def _had(uri: str, hint: Schema, open_: OpenTable) -> list[Schema]:
-    return [version.schema for version in open_(uri).history(hint=hint)]
+def _had(uri: str, foreign: Sequence[str], open_: OpenTable, hint: Schema) -> list[Schema]:
+    live = open_(uri)
+    live.leave_out(foreign)
+    return [version.schema for version in live.history(hint=hint)]
 
 
-def _at(project: Project, subject: Subject, revision: str | None) -> list[Schema]:
+def _at(project: Project, subject: Subject, revision: str | None, _hint: Schema) -> list[Schema]:
     """The versions of the subject's source before its newest; at a revision, all that it held there."""
     if revision is None:
         return [sources.load(version, lenient=True) for version in sources.expand(project.located(subject.source))[:-1]]
@@ -245,6 +263,8 @@ def _plan(
         limits=options.limits.to_json(),
         pin=options.pin or "schema",
         subject=name,
+        mapping=options.mapping,
+        foreign=options.foreign,
     )
     return _with_own_waivers(made)
 

@@ -73,6 +73,7 @@ def rebase(plan: Plan, table: Table | str | None = None) -> Plan:
         pin=plan.inputs.pin,
         subject=plan.inputs.subject,
         contracts=plan.inputs.contracts,
+        foreign=plan.inputs.foreign,
     )
 
 
@@ -130,6 +131,7 @@ def revert(plan: Plan, table: Table | str | None = None) -> Plan:
         subject=plan.inputs.subject,
         contracts=plan.inputs.contracts,
         policy=plan.inputs.policy,
+        foreign=plan.inputs.foreign,
         reverts=plan.digest,
         narrow=tuple(
             c.path for c in changes if isinstance(c, ReplaceType) and narrower(without_null(c.old), without_null(c.new))
@@ -146,6 +148,7 @@ def _opened(plan: Plan, table: Table | str | None, hint: str) -> Table:
     live.refresh()
     if live.state.id != plan.table["id"]:
         raise PlanError("the plan is for another table", where=uri, hint=hint)
+    live.leave_out(plan.inputs.foreign)
     return live
 
 

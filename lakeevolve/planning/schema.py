@@ -111,6 +111,7 @@ PLAN: Final[Mapping[str, Any]] = {
             },
             subject=_TEXT,
             pin=_one_of("schema", "data"),
+            foreign={"type": "array", "items": _TEXT},
             contracts={"type": "array", "items": {"type": "object"}},
             reverts=_or_null(_DIGEST),
             narrow={"type": "array", "items": _TEXT},

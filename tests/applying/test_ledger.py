@@ -138,34 +138,19 @@ def test_a_ledger_that_fails_after_the_commit_says_that_the_plan_is_applied_and_
     assert rules(orders) == []
 
 
-def test_the_entry_is_of_the_plans_version_although_others_changed_the_table_right_after(orders: str) -> None:
+def test_the_entry_is_of_the_plans_version_although_others_changed_the_table_right_after(
+    lake: Any, orders: str
+) -> None:
     plan = le.plan(orders, V2)
     le.apply(plan, allow=ALL)
     name = the_entry(orders).name
     the_entry(orders).unlink()
-    add_column(orders)
+    lake.add_column(orders, "remark")
     table = le.open_table(orders)
     assert len(table.history()) == 3
     ledger.record(state(orders), plan, table)
     assert the_entry(orders).name == name
     assert rules(orders) == ["DRIFT-SCHEMA-CHANGED"]
-
-
-def add_column(uri: str) -> None:
-    """Add a column as another tool would."""
-    if uri.startswith("delta:"):
-        import deltalake
-
-        table = deltalake.DeltaTable(uri.removeprefix("delta:"))
-        table.alter.add_columns(deltalake.Field("remark", deltalake.schema.PrimitiveType("string"), nullable=True))
-        return
-    from pyiceberg.types import StringType
-
-    from lakeevolve.tables.iceberg.catalog import load, open_catalog, parse_uri
-
-    location = parse_uri(uri)
-    with load(open_catalog(location, {}), location).update_schema() as update:
-        update.add_column("remark", StringType())
 
 
 def test_what_is_lost_is_made_again_from_the_marker_without_what_only_the_ledger_knew(evolved: str) -> None:

@@ -74,30 +74,13 @@ def test_a_column_is_followed_through_its_renames_up_to_its_drop(orders: str) ->
 
 def test_what_others_changed_is_drift(lake: Any, rows: Rows, orders: str) -> None:
     later = le.load(record(ID, {"name": "remark", "type": ["null", "string"], "default": None}))
-    alter(orders)
+    lake.add_column(orders, "remark")
     past = past_of(le.open_table(orders))
     assert past.steps[-1].by == "others"
     assert [finding.rule for finding in past.findings] == ["DRIFT-SCHEMA-CHANGED"]
     assert past.to_json()["versions"][-1]["drift"] is True
     assert [step.path for step in follow(past, "remark").steps] == [None, None, None, None, "remark"]
     assert later.digest != past.steps[-1].version.digest
-
-
-def alter(uri: str) -> None:
-    """Add a column as another tool would."""
-    if uri.startswith("delta:"):
-        import deltalake
-
-        table = deltalake.DeltaTable(uri.removeprefix("delta:"))
-        table.alter.add_columns(deltalake.Field("remark", deltalake.schema.PrimitiveType("string"), nullable=True))
-        return
-    from pyiceberg.types import StringType
-
-    from lakeevolve.tables.iceberg.catalog import load, open_catalog, parse_uri
-
-    location = parse_uri(uri)
-    with load(open_catalog(location, {}), location).update_schema() as update:
-        update.add_column("remark", StringType())
 
 
 def past(*schemas: dict[str, Any], **more: dict[int, Any]) -> Past:

@@ -204,8 +204,14 @@ def test_one_fault_is_three_lines_and_several_are_a_line_each(tmp_path: Path) ->
     assert [text.split(":")[0] for text in caught.value.lines()] == ["lakeevolve.yaml holds 2 faults"] + [NAME] * 2
 
 
-def test_what_this_version_does_not_do_is_refused_rather_than_ignored() -> None:
-    assert len(faults("version: 1\ntables: {a: {mapping: {root: $.after}, foreign: [at]}}\n")) == 2
+def test_a_mapping_and_foreign_columns_are_paths_and_names() -> None:
+    assert faults("version: 1\ntables: {a: {mapping: {'a..b': c, d: 'e[', after: $}, foreign: [at, '']}}\n") == [
+        f"{NAME}:2: a name under foreign is empty; name a column, or kafka_*",
+        f"{NAME}:2: mapping holds a path in the schema and one in the table, not a..b: c; "
+        "write orderId: order_id, or after: $ for the rows",
+        f"{NAME}:2: mapping holds a path in the schema and one in the table, not d: e[; "
+        "write orderId: order_id, or after: $ for the rows",
+    ]
 
 
 def test_a_credential_in_the_file_is_refused_and_not_repeated() -> None:

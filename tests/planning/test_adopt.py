@@ -135,7 +135,7 @@ def test_a_change_that_others_made_is_recorded_by_a_plan_towards_it(lake: Any, r
     schema = record({"name": "id", "type": "long"})
     wider = record({"name": "id", "type": "long"}, NOTE)
     uri = lake.create("t", le.load(schema), rows(le.load(schema), 10, 1), mark=True)
-    others(lake, uri)
+    lake.add_column(uri, "note")
     lake.append(uri, rows(le.load(wider), 5, 2))
     assert not le.open_table(uri).history()[-1].recorded
     plan = le.plan(uri, le.open_table(uri).schema)
@@ -146,19 +146,6 @@ def test_a_change_that_others_made_is_recorded_by_a_plan_towards_it(lake: Any, r
     assert live.history()[-1].plan == plan.digest
     assert sorted(file.version for file in live.files()) == [1, 2]
     assert le.verify(uri, full=True).ok
-
-
-def others(lake: Any, uri: str) -> None:
-    """Add the column note with the format's own library."""
-    if lake.format == "delta":
-        from deltalake import DeltaTable, Field
-
-        DeltaTable(uri.removeprefix("delta:")).alter.add_columns([Field("note", "string", nullable=True)])
-    else:
-        from pyiceberg.types import StringType
-
-        with le.open_table(uri).iceberg.update_schema() as update:  # type: ignore[attr-defined]
-            update.add_column("note", StringType())
 
 
 STATE = {"type": "enum", "name": "State", "symbols": ["NEW", "PAID"], "default": "NEW"}

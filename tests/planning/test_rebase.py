@@ -109,15 +109,7 @@ def test_appends_and_time_leave_a_plan_and_its_digest_as_they_are(orders: str, l
 def test_a_column_that_others_added_with_another_tool_is_no_drop(orders: str, lake: Any) -> None:
     plan = le.plan(orders, order(ID, wider(AMOUNT)))
     assert [type(c).__name__ for c in plan.changes] == ["DropField", "PromoteType"]
-    if lake.format == "delta":
-        from deltalake import DeltaTable, Field
-
-        DeltaTable(orders.removeprefix("delta:")).alter.add_columns([Field("channel", "string", nullable=True)])
-    else:
-        from pyiceberg.types import StringType
-
-        with le.open_table(orders).iceberg.update_schema() as update:  # type: ignore[attr-defined]
-            update.add_column("channel", StringType())
+    lake.add_column(orders, "channel")
     again = rebase(plan)
     assert [type(c).__name__ for c in again.changes] == ["DropField", "PromoteType"]
     assert le.apply(again, allow=("rewrite", "drop")).ok
