@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lakeevolve.model.diff import Diff
     from lakeevolve.model.schema import Schema
     from lakeevolve.planning.plan import Plan
+    from lakeevolve.replaying.project import ReplayOutput
     from lakeevolve.replaying.result import ReplayResult
     from lakeevolve.rules.modes import Report
     from lakeevolve.rules.policy import Policy
@@ -190,8 +191,6 @@ def plan(
     limits: Mapping[str, int] | None = None,
     pin: Literal["schema", "data"] = "schema",
     subject: str = "",
-    mapping: Mapping[str, str] | None = None,
-    foreign: Sequence[str] = (),
 ) -> Plan:
     """Plan how a table gets to a target schema; touches nothing. See :func:`lakeevolve.planning.make.plan`."""
     from lakeevolve.planning.make import plan as make
@@ -209,8 +208,6 @@ def plan(
         limits=limits,
         pin=pin,
         subject=subject,
-        mapping=mapping,
-        foreign=foreign,
     )
 
 
@@ -311,3 +308,32 @@ def verify(
     live = open_table(table) if isinstance(table, str) else table
     proofs = proofs_of(live) if full else ()
     return replay(live, against, full, columns, sample, readers, contracts, engine, mode=mode, evidence=proofs)
+
+
+def replay(
+    source: Any,
+    contract: Any,
+    out: str | Path,
+    *,
+    history: Sequence[Any] = (),
+    since: int | None = None,
+    quarantine: str | Path | None = None,
+    keep_days: int | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> ReplayOutput:
+    """Write the rows of a table or of Avro files as one consumer reads them, each with the version it came from.
+
+    See :func:`lakeevolve.replaying.project.project`.
+    """
+    from lakeevolve.replaying.project import project
+
+    return project(
+        source,
+        contract,
+        out,
+        history=history,
+        since=since,
+        quarantine=quarantine,
+        keep_days=keep_days,
+        options=options,
+    )

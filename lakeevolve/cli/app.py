@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "show": "show:show",
     "apply": "apply:apply",
     "verify": "verify:verify",
+    "replay": "replay:replay",
     "rollback": "undo:rollback",
     "revert": "undo:revert",
     "history": "history:history",

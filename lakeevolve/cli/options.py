@@ -6,7 +6,7 @@ All of them are text or flags: see ``Command`` in :mod:`lakeevolve.cli.app`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, Final
 
 import typer
@@ -175,6 +175,11 @@ def open_with(uri: str, given: Sequence[str] | None) -> Any:
     """Open a table with ``--option`` values."""
     from lakeevolve.tables import open_table
 
+    return open_table(uri, **options_for(uri, given))
+
+
+def options_for(uri: str, given: Sequence[str] | None) -> dict[str, Any]:
+    """``--option`` values as the format of a URI takes them."""
     options: dict[str, str] = {}
     for text in given or ():
         name, equals, value = text.partition("=")
@@ -182,10 +187,6 @@ def open_with(uri: str, given: Sequence[str] | None) -> Any:
             # Not quoted: it may be a credential.
             raise typer.BadParameter("an option is NAME=VALUE", param_hint="--option")
         options[name.strip()] = value
-    return open_table(uri, **_for_format(uri, options))
-
-
-def _for_format(uri: str, options: Mapping[str, str]) -> dict[str, Any]:
     if uri.startswith("delta:") and options:
-        return {"storage_options": dict(options)}
+        return {"storage_options": options}
     return dict(options)

@@ -127,7 +127,7 @@ def take(job: Job, found: Checked, rows: Rows) -> None:
 def _count(job: Job, found: Checked, batch: pa.RecordBatch) -> None:
     """Count rows into the sums of the whole, if it is compared as a multiset, and of each filter."""
     if job.sums:
-        found.whole += Digested.of(batch, job.softly).sum()
+        found.whole += Digested.of(batch, job.softly, misread=found.file.misread).sum()
     leaves: dict[str, tuple[pa.Array | None, pa.Array | None]] = {}
     for index, one in enumerate(job.asked):
         if one.path not in leaves:

@@ -40,9 +40,13 @@ LITERAL_IN_FILE_TYPE: Final = "literal-in-file-type"
 #: filter on the column: statistics leave NaN out (apache/datafusion#24804).
 NAN_BESIDE_ONE_VALUE: Final = "nan-beside-one-value"
 
+#: An empty partition value of a column of text or bytes, which is null by the protocol, reads as empty
+#: (delta-io/delta#7091).
+EMPTY_PARTITION_VALUE: Final = "empty-partition-value"
+
 KNOWN: Final[Mapping[str, frozenset[str]]] = {
     "pyiceberg": frozenset({NULL_LIST_OF_STRUCTS, FILTER_BENEATH_NULL, FILTER_ON_UUID, LITERAL_IN_FILE_TYPE}),
-    "delta-rs": frozenset({FILTER_BENEATH_NULL, NAN_BESIDE_ONE_VALUE}),
+    "delta-rs": frozenset({FILTER_BENEATH_NULL, NAN_BESIDE_ONE_VALUE, EMPTY_PARTITION_VALUE}),
 }
 
 TEXTS: Final[Mapping[str, str]] = {
@@ -54,6 +58,8 @@ TEXTS: Final[Mapping[str, str]] = {
     "wrongly (apache/iceberg-python#3916)",
     NAN_BESIDE_ONE_VALUE: "NaN reads as the only other value of the file under a filter on the column "
     "(apache/datafusion#24804)",
+    EMPTY_PARTITION_VALUE: "an empty partition value, which is null by the Delta protocol, reads as empty; readers "
+    "differ on it (delta-io/delta#7091)",
 }
 
 
@@ -147,6 +153,26 @@ def softened(batch: pa.RecordBatch) -> dict[str, pa.Array]:
         if soft is not column:
             found[name] = soft
     return found
+
+
+def misread(batch: pa.RecordBatch, values: Mapping[str, Any]) -> dict[str, pa.Array]:
+    """The columns of a file as a reader gives them that takes them for these values
+    (:attr:`lakeevolve.tables.base.DataFile.misread`)."""
+    found = {}
+    for name, value in values.items():
+        at = batch.schema.get_field_index(name)
+        if at >= 0:
+            held = batch.schema.field(at).type
+            type_ = pa.scalar(value).type if pa.types.is_null(held) else held
+            found[name] = pa.repeat(pa.scalar(value, type_), batch.num_rows)
+    return found
+
+
+def as_misread(batch: pa.RecordBatch, values: Mapping[str, Any]) -> pa.RecordBatch:
+    """Rows of a file as such a reader gives them."""
+    for name, column in misread(batch, values).items():
+        batch = batch.set_column(batch.schema.get_field_index(name), name, column)
+    return batch
 
 
 def _soften(array: pa.Array) -> pa.Array:

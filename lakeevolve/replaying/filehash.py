@@ -69,6 +69,28 @@ class FileHash:
         """The digest of the rows so far, as 64 hexadecimal digits."""
         return json_digest({"rows": self.rows, "fields": self._fields.to_json(self.rows)})
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # To another process goes the digest: it takes no more rows there.
+        return _Closed, (self.rows, self.hex)
+
+
+class _Closed(FileHash):
+    """A digest that is finished."""
+
+    __slots__ = ("_hex",)
+
+    def __init__(self, rows: int, digest: str) -> None:
+        super().__init__()
+        self.rows = rows
+        self._hex = digest
+
+    def update(self, batch: pa.RecordBatch) -> None:
+        raise TypeError("this digest is finished")
+
+    @property
+    def hex(self) -> str:
+        return self._hex
+
 
 class _Fields:
     """The fields of a record, by name; one that has had no value yet is not among them."""

@@ -45,6 +45,8 @@ def modelled(
     read:
         The file's rows as they must read without the filter.
     """
+    if faults.has(reader, faults.EMPTY_PARTITION_VALUE) and predicate.path in file.misread:
+        return _empty(file, predicate)
     if faults.has(reader, faults.LITERAL_IN_FILE_TYPE):
         return _narrowed(folds, file, predicate)
     if faults.has(reader, faults.NAN_BESIDE_ONE_VALUE):
@@ -162,6 +164,19 @@ def _name(union: Union, index: int) -> str:
 
 def _beneath(part: str, parts: Sequence[str] | None) -> Sequence[str] | None:
     return None if parts is None else (part, *parts)
+
+
+# --- partition values that are empty ---------------------------------------------------------------------------------
+
+
+def _empty(file: DataFile, predicate: Predicate) -> Modelled:
+    """delta-rs takes an empty partition value for an empty text, and filters by that."""
+
+    def given(rows: Rows) -> Rows:
+        batch = faults.as_misread(rows.batch, file.misread)
+        return rows._replace(batch=batch).filter(predicates.matches(batch, predicate))
+
+    return Modelled(faults.EMPTY_PARTITION_VALUE, given)
 
 
 # --- statistics that leave NaN out ----------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -47,7 +48,7 @@ def check_multiset(
         return [error.mismatch]
     if read.whole.exact == expected.exact:
         return []
-    if read.softly and read.whole.soft == expected.soft:
+    if (read.softly or _misread(job, files)) and read.whole.soft == expected.soft:
         if predicate is None:
             reader_faults += _faults_in_multiset(job, files)
         return []
@@ -287,6 +288,7 @@ def find(
     the files whose rows a listed fault of the reader makes others under the filter.
     """
     soft = faults.has(job.reader, faults.NULL_LIST_OF_STRUCTS) if softly is None else softly
+    misread = _misread(job, files)
     predicate = None if asked is None else asked.predicate
     known = models or {}
 
@@ -299,15 +301,22 @@ def find(
 
     def everything() -> Iterator[Rows]:
         for file in files:
-            yield from expected_rows(job, file)
+            for rows in expected_rows(job, file):
+                yield as_read(rows)
+
+    def as_read(rows: Rows) -> Rows:
+        values = misread.get(rows.file or "")
+        return rows._replace(batch=faults.as_misread(rows.batch, values)) if values else rows
 
     def expected() -> Iterator[Rows]:
-        for rows in everything():
-            model = known.get(rows.file or "")
-            if model is not None:
-                yield model.given(rows)
-            else:
-                yield rows if predicate is None else rows.filter(predicates.matches(rows.batch, predicate))
+        for file in files:
+            model = known.get(file.path)
+            for rows in expected_rows(job, file):
+                if model is not None:
+                    yield as_read(model.given(rows))
+                else:
+                    kept = rows if predicate is None else rows.filter(predicates.matches(rows.batch, predicate))
+                    yield as_read(kept)
 
     def both(side: Side) -> Side:
         return lambda: prepared(side())
@@ -320,9 +329,21 @@ def plain(batches: Batches) -> Iterator[Rows]:
     return (Rows(batch) for batch in batches)
 
 
+def _misread(job: Job, files: Sequence[DataFile]) -> Mapping[str, Mapping[str, Any]]:
+    """The files of which the judged reader has columns for other values than they hold, with these."""
+    if not faults.has(job.reader, faults.EMPTY_PARTITION_VALUE):
+        return {}
+    return {file.path: file.misread for file in files if file.misread}
+
+
 def _faults_in_multiset(job: Job, files: Sequence[DataFile]) -> list[ReaderFault]:
     """The listed fault that explains a multiset, located by the expected rows that it concerns."""
     found: list[ReaderFault] = []
+    for path, values in _misread(job, files).items():
+        rows = sum(part.batch.num_rows for file in files if file.path == path for part in expected_rows(job, file))
+        for name, value in values.items() if rows else ():
+            type_ = str(pa.scalar(value).type)
+            found.append(ReaderFault(job.reader, faults.EMPTY_PARTITION_VALUE, path, 0, name, rows, "null", type_))
     for file in files:
         tally = Tally(job.reader, file.path)
         for rows in expected_rows(job, file):

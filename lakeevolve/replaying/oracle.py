@@ -35,6 +35,15 @@ ROWS: Final = 8
 FILES: Final = 64
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What fastavro said of some files' rows: how many were asked about each way, why others were not."""
+
+    mismatches: list[Mismatch]
+    asked: Counter[str]
+    unasked: Counter[str]
+
+
 @dataclass(slots=True)
 class Oracle:
     """What fastavro said while files were read: thread by thread, file by file."""
@@ -54,6 +63,23 @@ class Oracle:
         """The oracle for some of these files."""
         ranked = sorted(files, key=lambda file: _digest(file.path))
         return cls(folds, forward, frozenset(file.path for file in ranked[:FILES]))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Oracle, (self.folds, self.forward, self.chosen)
+
+    def alone(self) -> Oracle:
+        """An oracle for the same questions that has been asked nothing yet."""
+        return Oracle(self.folds, self.forward, self.chosen)
+
+    @property
+    def said(self) -> Said:
+        return Said(self.mismatches, self.asked, self.unasked)
+
+    def take(self, said: Said) -> None:
+        """Count what was said in another process."""
+        self.mismatches += said.mismatches
+        self.asked += said.asked
+        self.unasked += said.unasked
 
     def look(self, file: DataFile, raw: pa.RecordBatch, folded: pa.RecordBatch, offset: int) -> None:
         """Ask about the chosen rows of a batch, before and after it was folded."""

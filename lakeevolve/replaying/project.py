@@ -7,65 +7,33 @@ and contract give the same bytes each time.
 
 from __future__ import annotations
 
-import json
-import os
-import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from lakeevolve.avro.arrow import arrow_schema, execute
 from lakeevolve.avro.resolution import Resolution, resolve
-from lakeevolve.errors import ConfigError, SourceError, ValueMismatch
+from lakeevolve.errors import ConfigError, SourceNotFound, ValueMismatch
 from lakeevolve.model.digest import json_digest
+from lakeevolve.model.find import find_field
 from lakeevolve.model.schema import Schema
-from lakeevolve.redaction import public_path
+from lakeevolve.model.types import Record
+from lakeevolve.redaction import public_path, public_uri
 from lakeevolve.replaying import canonical, predicates
 from lakeevolve.replaying.filehash import FileHash
-from lakeevolve.rules.contract import HELD_BACK, Contract, load_contract
-from lakeevolve.tables import open_table
+from lakeevolve.replaying.outputs import ABOUT, ABOUT_TYPE, Output, open_output
+from lakeevolve.replaying.quarantine import Held, Quarantine, place
+from lakeevolve.rules.contract import CANNOT_READ, HELD_BACK, UPDATE_REQUIRED, Contract, load_contract
+from lakeevolve.rules.findings import Finding, by_weight
+from lakeevolve.tables import is_table, open_table
 from lakeevolve.tables.base import DataFile, Table
 
-#: The column that says where a row comes from.
-ABOUT: Final = "lakeevolve"
-
-_ABOUT_TYPE: Final = pa.struct(
-    [
-        pa.field("input_schema_version", pa.int32(), nullable=False),
-        pa.field("result_version", pa.string(), nullable=False),
-        pa.field("event_id", pa.string()),
-        pa.field("reason", pa.string(), nullable=False),
-    ]
-)
-
 Reason = Literal["live", "historical"]
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """Rows of one file that are in no result. ``verdict`` is ``contract-update-required`` or ``cannot-read``."""
-
-    source: str
-    version: int | None
-    rows: int
-    verdict: str
-    path: str = ""
-    row: int | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "source": self.source,
-            "input_schema_version": self.version,
-            "rows": self.rows,
-            "verdict": self.verdict,
-            "path": self.path,
-            "row": self.row,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +43,9 @@ class ReplayOutput:
     Parameters
     ----------
     out:
-        The folder: ``rows.parquet`` and ``quarantine.json``.
+        Where the results are: a folder (``rows.parquet`` in it), a file or a table's URI.
+    quarantine:
+        The file that lists what is held back.
     rows:
         How many rows are in the results.
     versions:
@@ -86,7 +56,8 @@ class ReplayOutput:
         SHA-256 over the rows in their order.
     """
 
-    out: Path
+    out: Path | str
+    quarantine: Path
     contract: str
     result_version: str
     rows: int
@@ -99,8 +70,30 @@ class ReplayOutput:
         """Whether nothing is held back."""
         return not self.held
 
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is held back, by schema version and reason."""
+        found = []
+        for version, verdict, path in sorted(
+            {(each.version, each.verdict, each.path) for each in self.held}, key=lambda key: (key[0] or 0, *key[1:])
+        ):
+            these = [each for each in self.held if (each.version, each.verdict, each.path) == (version, verdict, path)]
+            rows = sum(each.rows for each in these)
+            written = "an unknown version" if version is None else f"version {version}"
+            files = "1 file" if len(these) == 1 else f"{len(these):,} files"
+            row = "row" if rows == 1 else "rows"
+            message = f"{rows:,} {row} of {written} in {files} held back from {self.contract}: {verdict}"
+            rule = UPDATE_REQUIRED if verdict == HELD_BACK else CANNOT_READ
+            versions = () if version is None else (version,)
+            found.append(
+                rule.finding(path, written, written, message, versions=versions, subject=public_uri(str(self.out)))
+            )
+        return tuple(sorted(found, key=by_weight))
+
     def to_json(self) -> dict[str, Any]:
         return {
+            "out": public_uri(str(self.out)),
+            "quarantine": str(self.quarantine),
             "contract": self.contract,
             "result_version": self.result_version,
             "rows": self.rows,
@@ -117,13 +110,29 @@ class _Part:
     source: str
     version: int | None
     schema: Schema
-    rows: int | None
     reason: Reason
     read: Any = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What is projected: the schema versions that are known, oldest first, and the files."""
+
+    versions: Sequence[Schema]
+    parts: Iterator[_Part]
+
+
 def project(
-    source: Any, contract: Any, out: str | Path, *, history: Sequence[Any] = (), since: int | None = None
+    source: Any,
+    contract: Any,
+    out: str | Path,
+    *,
+    history: Sequence[Any] = (),
+    since: int | None = None,
+    quarantine: str | Path | None = None,
+    keep_days: int | None = None,
+    options: Mapping[str, Any] | None = None,
+    today: date | None = None,
 ) -> ReplayOutput:
     """Write the rows of a source as a contract's consumer reads them.
 
@@ -134,20 +143,32 @@ def project(
     contract:
         A contract, or its file.
     out:
-        The folder to write to. ``rows.parquet`` holds the consumer's fields and a column ``lakeevolve`` with
-        ``input_schema_version``, ``result_version``, ``event_id`` and ``reason``; ``quarantine.json`` says what is held
-        back.
+        Where to: a folder (the rows are ``rows.parquet`` in it), a file that ends in ``.parquet``, or the URI of an
+        Iceberg or Delta table, which is made where there is none. What an earlier run for this contract left there is
+        replaced. The rows hold the consumer's fields, and in the column ``lakeevolve`` the ``input_schema_version``,
+        ``result_version``, ``event_id`` and ``reason`` of each: ``live`` for rows of the newest schema version,
+        ``historical`` for those of earlier ones.
     history:
-        For Avro files: the schema versions, oldest first. A file's version is the one whose schema it was written with.
+        For Avro files: the schema versions, oldest first; a folder of versions stands for all in it. A file's version
+        is the one whose schema it was written with.
     since:
-        Rows of this schema version and later are ``live``, those of earlier ones ``historical``; by default the newest.
+        Leave out rows of schema versions before this one.
+    quarantine:
+        The folder for rows that are held back, and their list ``quarantine.json``. By default beside the results; for
+        a table it has to be named.
+    keep_days:
+        How many days rows are kept there. None: until the consumer may have them.
+    options:
+        What a table that is written to needs to be opened with, as for :func:`lakeevolve.open_table`.
+    today:
+        The day that retention is counted from; by default today in UTC.
 
     Raises
     ------
     ConfigError
-        The contract is none, or names a field that a schema has not.
+        The contract is none, or names a field that a schema has not; or something else stands where the results go.
     SourceError
-        The source cannot be read.
+        The source cannot be read, or has no such version.
 
     Examples
     --------
@@ -155,37 +176,71 @@ def project(
     4000
     """
     wanted = load_contract(contract)
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
-    writer = _Writer(wanted, folder)
+    given = _source(source, history, since)
+    output = open_output(out, wanted, options or {})
+    writer = None
     try:
-        for part in _parts(source, history, since):
+        index, folder = place(quarantine, output.beside, str(out))
+        writer = _Writer(wanted, output, Quarantine(index, folder, wanted, keep_days, today), given.versions)
+        for part in given.parts:
             writer.take(part)
-        return writer.finish()
+        held = writer.finish(always=quarantine is None and output.beside is not None and folder != index.parent)
     except BaseException:
-        writer.abandon()
+        output.abandon()
+        if writer is not None:
+            writer.quarantine.abandon()
         raise
+    return ReplayOutput(
+        str(out) if is_table(str(out)) else Path(out),
+        index,
+        wanted.name,
+        wanted.result,
+        writer.rows,
+        dict(sorted(writer.versions.items())),
+        held,
+        json_digest({"rows": writer.hash.hex, "result": wanted.result}),
+    )
 
 
 # --- sources ------------------------------------------------------------------------------------------------------
 
 
-def _parts(source: Any, history: Sequence[Any], since: int | None) -> Iterator[_Part]:
-    if isinstance(source, str) and source.startswith(("iceberg:", "delta:")):
+def _source(source: Any, history: Sequence[Any], since: int | None) -> _Source:
+    if isinstance(source, str) and is_table(source):
         source = open_table(source)
     if hasattr(source, "files") and hasattr(source, "history"):
-        yield from _table(source, since)
-        return
-    yield from _avro(list(_containers(source)), history, since)
+        if history:
+            raise ConfigError("a table knows its schema versions", where=source.uri, hint="leave the history out")
+        versions = source.history()
+        schemas = [version.schema for version in versions]
+        return _Source(schemas, _table(source, schemas, _first(since, len(schemas), source.uri)))
+    known = _schemas(history)
+    files = list(_containers(source))
+    return _Source(known, _avro(files, known, _first(since, len(known), str(files[0].parent))))
 
 
-def _table(table: Table, since: int | None) -> Iterator[_Part]:
-    versions = table.history()
-    first = versions[-1].number if since is None else since
+def _first(since: int | None, newest: int, where: str) -> int:
+    if since is not None and not 1 <= since <= newest:
+        raise SourceNotFound(
+            f"there is no schema version {since}",
+            where=public_uri(where),
+            hint=f"versions are 1 to {newest}" if newest else "give the schema versions: --history, or history=[...]",
+        )
+    return since or 1
+
+
+def _schemas(history: Any) -> list[Schema]:
+    from lakeevolve.sources import expand, load
+
+    given = [history] if isinstance(history, str | Path) else history
+    return [load(version, lenient=True) for each in given for version in expand(each)]
+
+
+def _table(table: Table, versions: Sequence[Schema], first: int) -> Iterator[_Part]:
     for file in sorted(table.files(), key=lambda each: (each.version, each.path)):
-        schema = versions[file.version - 1].schema
-        reason: Reason = "live" if file.version >= first else "historical"
-        yield _Part(file.path, file.version, schema, None, reason, _raw(table, file))
+        if file.version >= first:
+            reason: Reason = "live" if file.version == len(versions) else "historical"
+            yield _Part(file.path, file.version, versions[file.version - 1], reason, _raw(table, file))
 
 
 def _raw(table: Table, file: DataFile) -> Any:
@@ -197,48 +252,48 @@ def _containers(source: Any) -> Iterator[Path]:
     for each in given:
         path = Path(str(each).removeprefix("avro:"))
         if path.is_dir():
-            yield from sorted(path.glob("*.avro"))
+            files = sorted(path.glob("*.avro"))
+            if not files:
+                raise SourceNotFound("the folder holds no Avro file", where=str(path), hint="Avro files are *.avro")
+            yield from files
         elif path.is_file():
             yield path
         else:
-            raise SourceError("there is no such file", where=str(path), hint="give a table's URI or Avro files")
+            raise SourceNotFound("there is no such file", where=str(path), hint="give a table's URI or Avro files")
 
 
-def _avro(files: Sequence[Path], history: Sequence[Any], since: int | None) -> Iterator[_Part]:
+def _avro(files: Sequence[Path], known: Sequence[Schema], first: int) -> Iterator[_Part]:
     from lakeevolve.avro.container import read_avro, read_header
-    from lakeevolve.sources import load
 
-    known = [load(each, lenient=True) for each in history]
-    first = len(known) if since is None else since
     for path in files:
         schema = read_header(path).schema
         number = next((at for at, each in enumerate(known, 1) if each.digest == schema.digest), None)
-        reason: Reason = "live" if number is not None and number >= first else "historical"
-        yield _Part(path.name, number, schema, None, reason, lambda path=path: read_avro(path))
+        if number is None or number >= first:
+            reason: Reason = "live" if number is not None and number == len(known) else "historical"
+            yield _Part(path.name, number, schema, reason, lambda path=path: read_avro(path))
 
 
 # --- results ------------------------------------------------------------------------------------------------------
 
 
 class _Writer:
-    """The files of one projection while they are written."""
+    """One projection while it runs."""
 
-    def __init__(self, contract: Contract, folder: Path) -> None:
-        self.contract, self.folder = contract, folder
+    def __init__(self, contract: Contract, output: Output, quarantine: Quarantine, versions: Sequence[Schema]) -> None:
+        self.contract, self.output, self.quarantine = contract, output, quarantine
         self.rows = 0
         self.versions: dict[int, int] = {}
-        self.held: list[Held] = []
         self.hash = FileHash()
-        self._writer: Any = None
-        self._layout: pa.Schema | None = None
-        self._temporary = ""
+        self._reader = _reader(contract, versions)
+        self._read: Schema | None = None
 
     def take(self, part: _Part) -> None:
         """Add a file's rows, or hold them back; all of them or none."""
+        self.quarantine.saw(part.source)
         if part.version is None or not self.contract.accepts_version(part.version):
             self._hold(part, HELD_BACK)
             return
-        resolution = resolve(part.schema, self.contract.reader_for(part.schema))
+        resolution = resolve(part.schema, self._reader)
         wrong = next((each for each in resolution.incompatibilities if not each.value_level), None)
         if wrong is not None:
             self._hold(part, "cannot-read", wrong.path)
@@ -246,18 +301,15 @@ class _Writer:
         try:
             if not resolution.compatible:
                 # Whether each row can be read is known only when all are: nothing of the file is written before.
-                self._drain(part, resolution)
-            for batch in self._read(part, resolution):
+                for _ in self._rows(part, resolution):
+                    pass
+            for batch in self._rows(part, resolution):
                 self._write(batch)
                 self.versions[part.version] = self.versions.get(part.version, 0) + batch.num_rows
         except ValueMismatch as error:
             self._hold(part, "cannot-read", error.path, error.row)
 
-    def _drain(self, part: _Part, resolution: Resolution) -> None:
-        for _ in self._read(part, resolution):
-            pass
-
-    def _read(self, part: _Part, resolution: Resolution) -> Iterator[pa.RecordBatch]:
+    def _rows(self, part: _Part, resolution: Resolution) -> Iterator[pa.RecordBatch]:
         names = list(arrow_schema(resolution.writer, strict=False).names)
         offset = 0
         for batch in part.read():
@@ -281,7 +333,7 @@ class _Writer:
                 self._events(owned, made),
                 pa.repeat(pa.scalar(part.reason), count),
             ],
-            fields=list(_ABOUT_TYPE),
+            fields=list(ABOUT_TYPE),
         )
         return pa.RecordBatch.from_arrays([about, *made.columns], names=[ABOUT, *made.schema.names])
 
@@ -304,60 +356,29 @@ class _Writer:
         return pa.nulls(made.num_rows, pa.string())
 
     def _write(self, batch: pa.RecordBatch) -> None:
-        if self._writer is None:
-            self._open(batch.schema)
-        assert self._layout is not None
-        if not batch.schema.equals(self._layout):
-            raise ConfigError(
-                "the consumer's fields have other types in another schema version",
-                where=self.contract.name,
-                hint="give the fields types in the contract, or give a reader schema",
-            )
-        self._writer.write_batch(batch)
+        self._read = self._reader
+        self.output.write(batch)
         self.hash.update(batch)
         self.rows += batch.num_rows
 
-    def _open(self, layout: pa.Schema) -> None:
-        handle, self._temporary = tempfile.mkstemp(dir=self.folder, prefix=".rows.")
-        os.close(handle)
-        self._layout = layout
-        about = {
-            b"lakeevolve.contract": self.contract.name.encode(),
-            b"lakeevolve.result": self.contract.result.encode(),
-        }
-        self._writer = pq.ParquetWriter(self._temporary, layout.with_metadata(about), compression="zstd")
-
     def _hold(self, part: _Part, verdict: str, path: str = "", row: int | None = None) -> None:
-        rows = sum(batch.num_rows for batch in part.read())
-        self.held.append(Held(public_path(part.source), part.version, rows, verdict, path, row))
+        held = Held(public_path(part.source), part.version, 0, verdict, path, row)
+        self.quarantine.hold(held, part.source, part.read())
 
-    def finish(self) -> ReplayOutput:
-        target = self.folder / "rows.parquet"
-        if self._writer is not None:
-            self._writer.close()
-            os.replace(self._temporary, target)
-            self._writer = None
-        else:
-            target.unlink(missing_ok=True)
-        held = sorted(self.held, key=lambda each: (each.version or 0, each.source))
-        text = json.dumps({"contract": self.contract.name, "held": [each.to_json() for each in held]}, indent=1)
-        quarantine = self.folder / "quarantine.json"
-        partial = self.folder / ".quarantine.json"
-        partial.write_text(text + "\n", encoding="utf-8")
-        os.replace(partial, quarantine)
-        return ReplayOutput(
-            self.folder,
-            self.contract.name,
-            self.contract.result,
-            self.rows,
-            dict(sorted(self.versions.items())),
-            tuple(held),
-            json_digest({"rows": self.hash.hex, "result": self.contract.result}),
-        )
+    def finish(self, *, always: bool) -> tuple[Held, ...]:
+        """What is held back comes first: rows may be in the quarantine and the results, but never in neither."""
+        held = self.quarantine.finish(always=always)
+        self.output.finish(self._read)
+        return held
 
-    def abandon(self) -> None:
-        """Leave nothing half-written behind."""
-        if self._writer is not None:
-            self._writer.close()
-            Path(self._temporary).unlink(missing_ok=True)
-            self._writer = None
+
+def _reader(contract: Contract, versions: Sequence[Schema]) -> Schema:
+    """What the consumer reads with: its own schema, or that of its fields in the newest version that it accepts."""
+    accepted = [each for number, each in enumerate(versions, 1) if contract.accepts_version(number)]
+    if contract.reader is None and accepted:
+        there = [each for each in accepted if all(find_field(each.root, f.path) is not None for f in contract.fields)]
+        return contract.reader_for((there or accepted)[-1])
+    if contract.reader is None:
+        # No version is accepted, so nothing is read.
+        return Schema(Record("Nothing", ()))
+    return contract.reader

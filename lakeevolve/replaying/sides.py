@@ -106,7 +106,8 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The digest of rows, as they are and as a reader gives them that has the fault which ``faults.soften`` makes."""
+    """The digest of rows, as they are and as a reader gives them that has the faults which ``faults.soften`` and
+    ``faults.misread`` make."""
 
     exact: Sum = field(default_factory=Sum)
     soft: Sum = field(default_factory=Sum)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -16,15 +17,20 @@ from lakeevolve.replaying.sides import Expected
 
 
 class Digested:
-    """The digests of a batch, as it is and as a reader with the fault that ``faults.soften`` makes gives it."""
+    """The digests of a batch, as it is and as a reader gives it that has the faults which ``faults.soften`` and
+    ``faults.misread`` make."""
 
     def __init__(self, exact: Digests, soft: Digests, softened: frozenset[str]) -> None:
         self._exact, self._soft, self._softened = exact, soft, softened
         self._words: dict[tuple[str, ...] | None, tuple[Words, Words]] = {}
 
     @classmethod
-    def of(cls, batch: pa.RecordBatch, softly: bool, keep: Collection[str] = ()) -> Digested:
+    def of(
+        cls, batch: pa.RecordBatch, softly: bool, keep: Collection[str] = (), misread: Mapping[str, Any] | None = None
+    ) -> Digested:
         softened = faults.softened(batch) if softly else {}
+        if misread:
+            softened |= faults.misread(batch, misread)
         exact = Digests(batch, {*keep, *softened})
         return cls(exact, exact.replaced(softened) if softened else exact, frozenset(softened))
 

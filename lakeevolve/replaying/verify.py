@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from lakeevolve.avro.arrow import arrow_schema
-from lakeevolve.engines.local import LocalEngine
+from lakeevolve.engines import Engine, open_engine
 from lakeevolve.errors import ConfigError, ResolutionError, UnsupportedTable
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import AvroType
 from lakeevolve.redaction import public_path
-from lakeevolve.replaying import consumers, faults, predicates, rewrites
+from lakeevolve.replaying import consumers, elsewhere, faults, predicates, rewrites
 from lakeevolve.replaying.checking import Checked, check_file
 from lakeevolve.replaying.compare import Mismatch
 from lakeevolve.replaying.evidence import Evidence, FileEvidence, installed
@@ -49,12 +49,6 @@ Progress = Callable[[int, int], None]
 _PEEKED = 2
 
 
-class Engine(Protocol):
-    """Who runs a function over a list: :class:`lakeevolve.engines.local.LocalEngine` or another with this method."""
-
-    def map_unordered(self, function: Callable[[Any], Any], items: Any) -> Iterator[Any]: ...
-
-
 def verify(
     table: Table,
     against: Any = None,
@@ -63,7 +57,7 @@ def verify(
     sample: int | None = None,
     readers: Sequence[str] = (),
     contracts: Sequence[Any] = (),
-    engine: Engine | None = None,
+    engine: Any = None,
     *,
     since: int | None = None,
     mode: str | None = None,
@@ -97,7 +91,9 @@ def verify(
     contracts:
         Consumers whose reader schemas every row has to resolve to.
     engine:
-        Who runs the files; by default threads.
+        Who runs the files: a name or what else :func:`lakeevolve.engines.open_engine` takes; by default threads. The
+        result is the same with every engine. One whose workers are elsewhere asks file by file what others ask of the
+        whole table.
     since:
         The number of a version; by default that of the table's first.
     mode:
@@ -136,16 +132,17 @@ def verify(
     folds = Folds(table.history(hint))
     files = table.files(None, hint)
     chosen = sampled(files, sample)
-    run = _Run(table, folds, hint, chosen, len(chosen) == len(files), engine or LocalEngine(), progress, others)
-    run.against(hint)
-    run.taken_for(hint)
-    run.own_reader(columns, contracts, since, protected(mode, folds.versions), oracle)
-    run.second_readers()
-    if full:
-        run.rewrites(evidence)
-    if earlier is not None:
-        run.since(earlier, files)
-    return run.result()
+    with open_engine(engine) as opened:
+        run = _Run(table, folds, hint, chosen, len(chosen) == len(files), opened, progress, others)
+        run.against(hint)
+        run.taken_for(hint)
+        run.own_reader(columns, contracts, since, protected(mode, folds.versions), oracle)
+        run.second_readers()
+        if full:
+            run.rewrites(evidence)
+        if earlier is not None:
+            run.since(earlier, files)
+        return run.result()
 
 
 @dataclass(slots=True)
@@ -178,7 +175,7 @@ class _Run:
         others = [name, *(other.name for other in self.others)]
         self.job = Job(
             self.folds,
-            lambda file: self.table.raw(file, self.hint),
+            functools.partial(self.table.raw, hint=self.hint),
             self.table.read,
             name,
             self.table.ordered,
@@ -234,7 +231,7 @@ class _Run:
         self.consumers = (*consumers.of_versions(forward, newest), *consumers.prepare(contracts, newest))
         self.note(consumers.refused(self.consumers))
         self.job = replace(self.job, asked=early, wanted=missing, consumers=self.consumers)
-        at_once = self.whole and not self.table.ordered
+        at_once = self.whole and not self.table.ordered and not self.engine.remote
         self.job = replace(self.job, sums=not self.table.ordered or bool(self.others))
         if oracle:
             self.oracle = Oracle.over(self.folds, self.files, forward)
@@ -290,8 +287,19 @@ class _Run:
                 continue
         return samples
 
+    def _check(
+        self, job: Job, files: Sequence[DataFile], compare: bool, progress: Progress | None = None
+    ) -> list[Checked]:
+        if not self.engine.remote:
+            return self._map(functools.partial(check_file, job, compare=compare), files, progress)
+        answers = self._map(functools.partial(elsewhere.check, job, compare), files, progress)
+        if job.oracle is not None:
+            for answer in answers:
+                job.oracle.take(answer.said)
+        return [answer.checked for answer in answers]
+
     def _files(self, compare: bool) -> None:
-        self.checked = self._map(functools.partial(check_file, self.job, compare=compare), self.files, self.progress)
+        self.checked = self._check(self.job, self.files, compare, self.progress)
         self.checked.sort(key=lambda one: one.file.path)
         for one in self.checked:
             self.note(one.mismatches, one.mismatched)
@@ -359,7 +367,7 @@ class _Run:
             return None
         job = replace(self.job, asked=late, wanted={}, consumers=(), hashed=False, sums=False, store=None)
         files = [file for file in self.files if file.path in clean]
-        return late, self._map(functools.partial(check_file, job, compare=False), files)
+        return late, self._check(job, files, compare=False)
 
     def _filters(self, asked: Sequence[predicates.Filter], checked: Sequence[Checked]) -> None:
         whole = self.whole and len(checked) == len(self.files)
@@ -381,7 +389,12 @@ class _Run:
                     found += check_filter(self.job, [one.file], one.met[index], one.file, one_of, excused)
             return index, found, excused
 
-        for index, found, excused in sorted(self._map(judge, range(len(asked))), key=lambda judged: judged[0]):
+        if self.engine.remote:
+            items = [elsewhere.Asked(one.file, one.met) for one in checked]
+            answers = elsewhere.merged(self._map(functools.partial(elsewhere.ask, self.job, asked), items), len(asked))
+        else:
+            answers = sorted(self._map(judge, range(len(asked))), key=lambda judged: judged[0])
+        for index, found, excused in answers:
             self.note(found or ())
             self.reader_faults += excused
             verdict = "differs" if found else "reader-fault" if excused else "equal"

@@ -17,7 +17,20 @@ if TYPE_CHECKING:
     from lakeevolve.rules.modes import Report
 
 Kind = Literal[
-    "diff", "check", "plan", "apply", "verify", "history", "describe", "rules", "schema", "project", "rollback", "batch"
+    "diff",
+    "check",
+    "plan",
+    "apply",
+    "verify",
+    "replay",
+    "lineage",
+    "history",
+    "describe",
+    "rules",
+    "schema",
+    "project",
+    "rollback",
+    "batch",
 ]
 
 

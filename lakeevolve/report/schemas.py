@@ -126,6 +126,30 @@ SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = {
         evidence=_or_null(_TEXT),
     ),
     "verify": _record("verify", **_REPLAY["properties"]),
+    "replay": _record(
+        "replay for a consumer",
+        out=_TEXT,
+        quarantine=_TEXT,
+        contract=_TEXT,
+        result_version=_TEXT,
+        rows=_COUNT,
+        versions={"type": "object", "additionalProperties": _COUNT},
+        held=_list(
+            _object(
+                source=_TEXT,
+                input_schema_version=_or_null(_COUNT),
+                rows=_COUNT,
+                verdict={"type": "string", "enum": ["contract-update-required", "cannot-read"]},
+                path=_TEXT,
+                row=_or_null(_COUNT),
+                since=_or_null(_TEXT),
+                until=_or_null(_TEXT),
+                file=_or_null(_TEXT),
+            )
+        ),
+        digest=_DIGEST,
+        findings=_list(_FINDING),
+    ),
     "history": _record(
         "history",
         uri=_TEXT,

@@ -42,6 +42,8 @@ def sections(outcome: Outcome) -> list[Section]:
             found = [*_applied(record), *_findings(outcome.findings)]
         case "verify":
             found = [*_replayed(record), *_findings(outcome.findings), *_list("Not covered", record.get("notes", ()))]
+        case "replay":
+            found = [*_projected(record), *_findings(outcome.findings)]
         case "schema":
             found = [Section("Fields", tuple(record["fields"]), ("path", "type", "default", "doc"))]
         case "history":
@@ -53,6 +55,11 @@ def sections(outcome: Outcome) -> list[Section]:
         case _:
             found = []
     return found
+
+
+def _projected(record: Mapping[str, Any]) -> Iterator[Section]:
+    versions = tuple((f"version {number}", f"{rows:,}") for number, rows in record["versions"].items())
+    yield Section(f"Rows in {record['out']}", versions, ("written with", "rows"))
 
 
 def _parts(outcome: Outcome) -> Iterator[Section]:

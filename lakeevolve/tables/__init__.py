@@ -21,6 +21,15 @@ FORMATS: Final = {
 }
 
 
+def is_table(source: str) -> bool:
+    """Whether a text is the URI of a table, by its scheme.
+
+    >>> is_table("delta:lake/orders"), is_table("orders.avro")
+    (True, False)
+    """
+    return source.partition(":")[0] in FORMATS and ":" in source
+
+
 def open_table(uri: str, /, **options: Any) -> Table:
     """Open a live table.
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import fastavro
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import lakeevolve as le
 from lakeevolve.errors import ConfigError, SourceError
 from lakeevolve.replaying.project import project
 
@@ -113,7 +116,7 @@ def test_fields_are_enough_of_a_contract_and_event_ids_come_along(disk: Any, tmp
     assert [row["lakeevolve"]["event_id"] for row in read(tmp_path)] == ["1", "2"]
     with pytest.raises(ConfigError, match="no field of the schema"):
         project(lake.open(), {"contract": "few", "fields": fields, "event_id": "nope"}, tmp_path / "bad")
-    assert not list((tmp_path / "bad").iterdir())
+    assert not (tmp_path / "bad").exists()
 
 
 def test_avro_files_are_of_the_version_whose_schema_they_were_written_with(tmp_path: Path) -> None:
@@ -133,3 +136,142 @@ def test_avro_files_are_of_the_version_whose_schema_they_were_written_with(tmp_p
     assert [(r["id"], r["total"]) for r in read(tmp_path / "out")] == [(1, 3.0), (2, 4.0)]
     with pytest.raises(SourceError, match="no such file"):
         project(tmp_path / "nothing.avro", CONTRACT, tmp_path / "out")
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> Path:
+    """Container files of two known versions and of one that nobody knows."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name, fields, rows in (
+        ("a.avro", V1, [{"id": 1, "amount": 3}, {"id": 2, "amount": None}]),
+        ("b.avro", V2, [{"id": 3, "total": 4}]),
+        ("c.avro", [*V1, {"name": "more", "type": "int"}], [{"id": 4, "amount": 5, "more": 1}]),
+    ):
+        with (folder / name).open("wb") as stream:
+            fastavro.writer(stream, record(fields), rows)
+    versions = tmp_path / "versions"
+    versions.mkdir()
+    for number, fields in enumerate((V1, V2), 1):
+        (versions / f"{number}.avsc").write_text(json.dumps(record(fields)))
+    return folder
+
+
+def held_rows(folder: Path) -> list[dict[str, Any]]:
+    return [row for file in sorted(folder.glob("*.parquet")) for row in pq.read_table(file).to_pylist()]
+
+
+def test_what_is_held_back_is_kept_as_it_was_written_with_the_reason(events: Path, tmp_path: Path) -> None:
+    done = le.replay(events, {**CONTRACT, "accepts": [1]}, tmp_path / "out", history=[tmp_path / "versions"])
+    assert [(h.version, h.rows) for h in done.held] == [(None, 1), (2, 1)]
+    about = {"reason": "contract-update-required", "row": 0}
+    assert held_rows(tmp_path / "out" / "quarantine") == [
+        {"lakeevolve": {**about, "input_schema_version": None, "source": "c.avro"}, "id": 4, "amount": 5, "more": 1},
+        {"lakeevolve": {**about, "input_schema_version": 2, "source": "b.avro"}, "id": 3, "total": 4},
+    ]
+    assert [(f.rule, f.versions) for f in done.findings] == [
+        ("CONTRACT-UPDATE-REQUIRED", ()),
+        ("CONTRACT-UPDATE-REQUIRED", (2,)),
+    ]
+    assert len({f.fingerprint for f in done.findings}) == 2
+    again = le.replay(events, CONTRACT, tmp_path / "out", history=[tmp_path / "versions"])
+    assert [h.version for h in again.held] == [None]
+    assert len(held_rows(tmp_path / "out" / "quarantine")) == 1, "what is accepted now is let go"
+
+
+def test_held_rows_are_deleted_once_their_time_is_over(events: Path, tmp_path: Path) -> None:
+    place = tmp_path / "held"
+
+    def run(day: int) -> Any:
+        return project(
+            events,
+            CONTRACT,
+            tmp_path / "out.parquet",
+            history=[tmp_path / "versions"],
+            quarantine=place,
+            keep_days=3,
+            today=date(2026, 5, day),
+        )
+
+    run(1)
+    index = (place / "quarantine.json").read_bytes()
+    assert len(held_rows(place)) == 1
+    run(4)
+    assert (place / "quarantine.json").read_bytes() == index
+    assert len(held_rows(place)) == 1
+    over = run(5)
+    assert [(h.rows, h.since, h.file) for h in over.held] == [(1, date(2026, 5, 1), None)]
+    assert held_rows(place) == []
+    (events / "c.avro").unlink()
+    assert run(6).held == ()
+    assert json.loads((place / "quarantine.json").read_text())["held"] == []
+    assert not (tmp_path / "out.quarantine").exists()
+
+
+def test_rows_whose_source_is_gone_stay_in_the_quarantine(events: Path, tmp_path: Path) -> None:
+    history = [tmp_path / "versions"]
+    project(events, CONTRACT, tmp_path / "out", history=history)
+    (events / "c.avro").unlink()
+    assert project(events, CONTRACT, tmp_path / "out", history=history).held == ()
+    assert len(held_rows(tmp_path / "out" / "quarantine")) == 1
+    assert len(json.loads((tmp_path / "out" / "quarantine.json").read_text())["held"]) == 1
+
+
+@pytest.mark.parametrize("format_", ["iceberg", "delta"])
+def test_results_go_into_a_table_once_however_often_it_is_run(events: Path, tmp_path: Path, format_: str) -> None:
+    uri = f"{format_}:{tmp_path / 'lake'}/shop.billing"
+    more = {"history": [tmp_path / "versions"], "quarantine": tmp_path / "held"}
+    one = le.replay(events, CONTRACT, uri, **more)
+    first = [row for batch in le.open_table(uri).read() for row in batch.to_pylist()]
+    assert le.replay(events, CONTRACT, uri, **more).digest == one.digest
+    table = le.open_table(uri)
+    assert [row for batch in table.read() for row in batch.to_pylist()] == first
+    assert [(row["id"], row["total"]) for row in first] == [(1, 3.0), (2, None), (3, 4.0)]
+    assert {row["lakeevolve"]["result_version"] for row in first} == {"billing-rows.2"}
+    assert le.verify(table).ok
+    with pytest.raises(ConfigError, match="something else than results for other"):
+        le.replay(events, {**CONTRACT, "contract": "other"}, uri, history=more["history"], quarantine=tmp_path / "h2")
+    le.replay(events, {**CONTRACT, "accepts": [9]}, uri, **more)
+    assert sum(batch.num_rows for batch in le.open_table(uri).read()) == 0
+
+
+def test_only_versions_from_the_one_asked_for_are_read(lake: Any, events: Path, tmp_path: Path) -> None:
+    done = le.replay(lake.open(), CONTRACT, tmp_path / "out", since=2)
+    assert done.versions == {2: 3}
+    done = le.replay(events, CONTRACT, tmp_path / "rows.parquet", history=[tmp_path / "versions"], since=2)
+    assert (done.versions, [h.version for h in done.held]) == ({2: 1}, [None])
+    for source in (lake.uri, events):
+        with pytest.raises(SourceError, match="no schema version 7"):
+            le.replay(source, CONTRACT, tmp_path / "out", since=7)
+    with pytest.raises(ConfigError, match="knows its schema versions"):
+        le.replay(lake.uri, CONTRACT, tmp_path / "out", history=[record(V1)])
+
+
+def test_what_stands_in_the_way_of_results_is_not_touched(events: Path, tmp_path: Path) -> None:
+    history = [tmp_path / "versions"]
+    foreign = tmp_path / "mine.parquet"
+    pq.write_table(pa.table({"a": [1]}), foreign)
+    (tmp_path / "text").write_text("mine")
+    (tmp_path / "folder.parquet").mkdir()
+    before = foreign.read_bytes()
+    for out in (foreign, tmp_path / "text", tmp_path / "folder.parquet", tmp_path / "text" / "below"):
+        with pytest.raises(ConfigError):
+            le.replay(events, CONTRACT, out, history=history)
+    assert foreign.read_bytes() == before
+    assert (tmp_path / "text").read_text() == "mine"
+    le.replay(events, CONTRACT, tmp_path / "out.parquet", history=history)
+    with pytest.raises(ConfigError, match="something else than results for other"):
+        le.replay(events, {**CONTRACT, "contract": "other"}, tmp_path / "out.parquet", history=history)
+    with pytest.raises(ConfigError, match="need a place"):
+        le.replay(events, CONTRACT, f"delta:{tmp_path / 'table'}", history=history)
+    assert not (tmp_path / "table").exists()
+
+
+def test_a_run_that_fails_leaves_the_results_of_the_last_one(events: Path, tmp_path: Path) -> None:
+    out, history = tmp_path / "out", [tmp_path / "versions"]
+    le.replay(events, CONTRACT, out, history=history)
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    (events / "b.avro").write_bytes((events / "b.avro").read_bytes()[:-20])
+    with pytest.raises(SourceError):
+        le.replay(events, CONTRACT, out, history=history)
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before

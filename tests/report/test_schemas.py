@@ -37,6 +37,9 @@ def every_output(table: str, capsys: pytest.CaptureFixture[str]) -> Iterator[tup
     verified = printed(capsys, "verify", table)
     yield "verify", verified
     yield "evidence", verified["evidence"]
+    Path("reader.yaml").write_text("contract: reader\nfields: [{path: id}]\naccepts: [9]\n")
+    asked = ("--consumer", "reader.yaml", "--out", "out")
+    yield "replay", printed(capsys, "replay", table, *asked)
     yield "history", printed(capsys, "history", table)
     yield "history-column", printed(capsys, "history", table, "--column", "id")
     for entry in Path("state").rglob("ledger/*.json"):
