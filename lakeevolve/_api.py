@@ -191,6 +191,8 @@ def plan(
     limits: Mapping[str, int] | None = None,
     pin: Literal["schema", "data"] = "schema",
     subject: str = "",
+    mapping: Mapping[str, str] | None = None,
+    foreign: Sequence[str] = (),
 ) -> Plan:
     """Plan how a table gets to a target schema; touches nothing. See :func:`lakeevolve.planning.make.plan`."""
     from lakeevolve.planning.make import plan as make
@@ -208,6 +210,8 @@ def plan(
         limits=limits,
         pin=pin,
         subject=subject,
+        mapping=mapping,
+        foreign=foreign,
     )
 
 

@@ -120,7 +120,8 @@ class DataFile:
 
     ``rows`` counts the rows in the file before deletes. ``version`` is the number of the table version it was written
     for, ``inferred`` whether that had to be read off its footer. ``added`` is the snapshot id or Delta version that
-    added it. ``handle`` is the format module's own.
+    added it. ``misread`` holds top-level columns of which some readers give another value than the metadata says, each
+    with that value. ``handle`` is the format module's own.
     """
 
     path: str
@@ -130,6 +131,7 @@ class DataFile:
     inferred: bool = False
     added: int | None = None
     handle: Any = field(default=None, compare=False, repr=False)
+    misread: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
