@@ -69,6 +69,7 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = {
     "yaml": ("lakeevolve.config",),
     "obstore": ("lakeevolve.config",),
     "polars_avro": ("lakeevolve.avro.container.fast",),
+    "zlib_ng": ("lakeevolve.avro.container.blocks",),
     "typer": ("lakeevolve.cli", "lakeevolve.__main__"),
     "click": ("lakeevolve.cli", "lakeevolve.__main__"),
     "rich": ("lakeevolve.cli", "lakeevolve.report", "lakeevolve.demo"),

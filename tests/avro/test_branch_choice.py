@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import json
 from typing import Any
 
+import fastavro
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -84,3 +87,29 @@ def test_of_two_branches_that_become_one_the_closest_continues_it() -> None:
     assert isinstance(old.root, Union)
     assert isinstance(new.root, Union)
     assert pair_branches(old.root.branches, new.root.branches, {}) == {0: 1}
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_fastavro_takes_the_first_of_them_and_avro_python_none(order: tuple[int, int]) -> None:
+    """What the documentation says of others, where one branch has an alias and another the unqualified name."""
+
+    def named(name: str, mark: str, *aliases: str) -> dict[str, Any]:
+        fields = [{"name": "v", "type": "int"}, {"name": "mark", "type": "string", "default": mark}]
+        return {"type": "record", "name": name, "aliases": list(aliases), "fields": fields}
+
+    branches = [named("b.X", "unqualified"), named("c.Y", "alias", "a.X")]
+    writer = {"type": "record", "name": "a.X", "fields": [{"name": "v", "type": "int"}]}
+    reader = [branches[at] for at in order]
+    assert resolve(parse(writer), parse(reader)).root == ToBranch(
+        parse(reader).root,  # type: ignore[arg-type]
+        order.index(1),
+        resolve(parse(writer), parse(branches[1])).root,
+    )
+    first = fastavro.schemaless_reader(
+        io.BytesIO(b"\x02"), fastavro.parse_schema(writer), fastavro.parse_schema(reader), return_named_type=False
+    )
+    assert first["mark"] == ("unqualified", "alias")[order[0]]
+    avro_schema, avro_io = pytest.importorskip("avro.schema"), pytest.importorskip("avro.io")
+    decoder = avro_io.DatumReader(avro_schema.parse(json.dumps(writer)), avro_schema.parse(json.dumps(reader)))
+    with pytest.raises(avro_io.avro.errors.SchemaResolutionException):
+        decoder.read(avro_io.BinaryDecoder(io.BytesIO(b"\x02")))

@@ -404,6 +404,38 @@ def test_packed_streams_may_follow_each_other_and_have_to_end(
         read(file)
 
 
+def test_a_deflated_block_has_to_end(file: Path) -> None:
+    start = header(record(("id", "long")), codec=b"deflate")
+    rows = b"".join(long(n % 7) for n in range(500))
+    packing = zlib.compressobj(wbits=-15)
+    unended = packing.compress(rows) + packing.flush(zlib.Z_SYNC_FLUSH)
+    file.write_bytes(start + block(unended + packing.flush() + b"tail", 500))
+    assert len(read(file)) == 500
+    file.write_bytes(start + block(unended, 500))
+    with pytest.raises(SourceError, match="block 1"):
+        read(file)
+
+
+@pytest.mark.parametrize("size", [1, 100, 70_000, 262_143, 262_144, 262_145, 600_000])
+def test_blocks_of_any_size_follow_each_other(file: Path, size: int) -> None:
+    one = block(long(size) + bytes(size), 1)
+    count = 5000 if size < 1000 else 5
+    file.write_bytes(header(record(("data", "bytes"))) + one * count)
+    lengths = [len(row["data"]) for row in read(file)]
+    assert lengths == [size] * count
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(SourceError) as caught:
+        read(file)
+    assert caught.value.where == f"{file}, block {count}"
+
+
+def test_a_header_that_is_nested_without_end_is_refused(file: Path) -> None:
+    file.write_bytes(header(b"[" * 200_000))
+    with pytest.raises(SchemaError, match="nested too deep") as caught:
+        read(file)
+    assert caught.value.where == str(file)
+
+
 def test_large_rows_make_shorter_batches(file: Path) -> None:
     write(file, record(("blob", "bytes")), [{"blob": bytes(1 << 20)} for _ in range(70)], codec="deflate")
     batches = [batch.num_rows for batch in read_avro(file)]

@@ -6,21 +6,26 @@ import binascii
 import bz2
 import lzma
 import os
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO, Any, Final
 
 import pyarrow as pa
 
-from lakeevolve.avro.container.header import DAMAGED, SYNC, Header, opened, read_long
+from lakeevolve.avro.container.header import DAMAGED, LONG, SYNC, Header, number, opened
 from lakeevolve.errors import SourceError
+
+try:  # refuses what zlib refuses, in two thirds of the time
+    from zlib_ng import zlib_ng as zlib
+except ImportError:
+    import zlib  # type: ignore[no-redef]
 
 #: Encoded bytes that one batch holds at most, whatever ``batch_size`` says.
 HELD: Final = 32 << 20
 #: Bytes of a block, unpacked, at most: a few packed ones can stand for any number of bytes.
 LARGEST: Final = 1 << 30
-_PIECE: Final = 1 << 20
+#: Bytes that are read, or unpacked, at a time.
+_PIECE: Final = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,30 +46,59 @@ def blocks(name: str, header: Header, first: int = 1, at: int | None = None) -> 
     """
     unpack = unpacker(name, header.codec)
     with opened(name) as file:
-        end = os.fstat(file.fileno()).st_size
-        here = file.seek(header.start if at is None else at)
+        packed = _Packed(file, header.start if at is None else at, header.sync)
         number = first
-        while here < end:
+        while packed.at < packed.end:
+            here = packed.at
             try:
-                count, packed, after = _block(file, here, end, header.sync)
-                block = Block(number, here, count, unpack(packed))
+                count, data = packed.take()
+                block = Block(number, here, count, unpack(data))
             except Exception as error:
                 raise damaged(name, number, error) from error
             yield block
-            number, here = number + 1, after
+            number += 1
 
 
-def _block(file: IO[bytes], at: int, end: int, sync: bytes) -> tuple[int, bytes, int]:
-    """The count and the packed bytes of the block at *at*, and where the next one begins; the file ends at *end*."""
-    count, first = read_long(file)
-    size, second = read_long(file)
-    after = at + first + second + size + SYNC
-    if count < 0 or size < 0 or after > end:
-        raise ValueError("the block's count or size is wrong")
-    packed = file.read(size)
-    if file.read(SYNC) != sync:
-        raise ValueError("the block does not end where it should")
-    return count, packed, after
+class _Packed:
+    """The blocks of a file as they stand in it, from byte *at* on, read by the piece: most blocks are small."""
+
+    def __init__(self, file: IO[bytes], at: int, sync: bytes) -> None:
+        self._file = file
+        self._sync = sync
+        self.at = at
+        self.end = os.fstat(file.fileno()).st_size
+        #: Bytes of the file, and where they begin in it.
+        self._held, self._from = b"", at
+
+    def take(self) -> tuple[int, bytes]:
+        """The count and the bytes of the next block. Raises ``ValueError`` or ``IndexError`` where it is none."""
+        here = self._hold(2 * LONG)
+        count, first = number(self._held, here)
+        size, first = number(self._held, first)
+        self.at += first - here
+        if count & 1 or size & 1 or self.at + (size >> 1) + SYNC > self.end:
+            raise ValueError("the block's count or size is wrong")
+        data = self._bytes(size >> 1)
+        if self._bytes(SYNC) != self._sync:
+            raise ValueError("the block does not end where it should")
+        return count >> 1, data
+
+    def _bytes(self, size: int) -> bytes:
+        if size > _PIECE:
+            self._file.seek(self.at)
+            self.at += size
+            return self._file.read(size)
+        here = self._hold(size)
+        self.at += size
+        return self._held[here : here + size]
+
+    def _hold(self, size: int) -> int:
+        """Where among the bytes that are held the next ones stand; there are *size* of them, unless the file ends."""
+        here = self.at - self._from
+        if here + size > len(self._held):
+            self._file.seek(self.at)
+            self._held, self._from, here = self._file.read(_PIECE), self.at, 0
+        return here
 
 
 class Excess(ValueError):
@@ -116,7 +150,11 @@ def unpacker(name: str, codec: str) -> Callable[[bytes], bytes]:
 
 def _deflate(data: bytes) -> bytes:
     # Some writers leave the end of the zlib format behind the deflated bytes.
-    return _fitting(zlib.decompressobj(-15).decompress(data, LARGEST + 1))
+    stream = zlib.decompressobj(-15)
+    unpacked = _fitting(stream.decompress(data, LARGEST + 1))
+    if not stream.eof:
+        raise ValueError("the block's packed bytes have no end")
+    return unpacked
 
 
 def _bzip2(data: bytes) -> bytes:

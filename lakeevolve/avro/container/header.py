@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import IO, Final
 
 from lakeevolve.avro.parse import parse
-from lakeevolve.errors import SourceError, SourceNotFound
+from lakeevolve.errors import SchemaError, SourceError, SourceNotFound
 from lakeevolve.model.schema import Schema
 
 MAGIC: Final = b"Obj\x01"
 SYNC: Final = 16
+#: Bytes of a long at most.
+LONG: Final = 10
 DAMAGED: Final = "copy the file again from where it came from, or write it anew"
 #: A header of more bytes than this is taken for damage.
 _LARGEST: Final = 64 << 20
@@ -80,18 +82,27 @@ def long(number: int) -> bytes:
     return bytes(out)
 
 
-def read_long(file: IO[bytes]) -> tuple[int, int]:
-    """The long at a file's position, and how many bytes it has.
+def number(data: bytes, at: int) -> tuple[int, int]:
+    """A long as it is encoded, twice itself or, where it is negative, odd; and where it ends.
 
-    Raises ``IndexError`` where the file ends, ``ValueError`` for a number of more than 64 bits.
+    Raises ``IndexError`` where the bytes end before it, ``ValueError`` for one of more than 64 bits.
     """
-    number = 0
-    for at in range(10):
-        byte = file.read(1)[0]
-        number |= (byte & 0x7F) << 7 * at
-        if byte < 0x80 and number < 1 << 64:
-            return (number >> 1) ^ -(number & 1), at + 1
+    found = shift = 0
+    while shift < LONG * 7:
+        byte = data[at]
+        at += 1
+        found |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if found >> 64:
+                break
+            return found, at
+        shift += 7
     raise ValueError("a number has more than 64 bits")
+
+
+def signed(encoded: int) -> int:
+    """The number that :func:`number` found."""
+    return (encoded >> 1) ^ -(encoded & 1)
 
 
 def _metadata(file: IO[bytes], name: str) -> dict[str, bytes]:
@@ -106,8 +117,11 @@ def _metadata(file: IO[bytes], name: str) -> dict[str, bytes]:
 
 
 def _long(file: IO[bytes], name: str) -> int:
+    data = file.read(LONG)
     try:
-        return read_long(file)[0]
+        found, end = number(data, 0)
+        file.seek(end - len(data), os.SEEK_CUR)
+        return signed(found)
     except IndexError:
         raise SourceError("the file's header is cut off or damaged", where=name, hint=DAMAGED) from None
     except ValueError as error:
@@ -126,6 +140,8 @@ def _schema(text: bytes, name: str) -> Schema:
         document = json.loads(text)
     except ValueError as error:
         raise SourceError("the schema in the file's header is not JSON", where=name, hint=DAMAGED) from error
+    except RecursionError:
+        raise SchemaError("the schema in the file's header is nested too deep", where=name, hint=DAMAGED) from None
     # Within a field, a list is a union; at the root, it might be taken for a file of named types.
     found = parse(
         {"type": "record", "name": "header", "fields": [{"name": "value", "type": document}]},

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, Final, TypeAlias
 
 from lakeevolve.avro.container.blocks import Block, Excess
+from lakeevolve.avro.container.header import number
 from lakeevolve.avro.container.spread import has_bytes
 from lakeevolve.model.types import Array, AvroType, Enum, Fixed, Map, NamedRef, Primitive, Record, Union
 
@@ -140,12 +141,12 @@ class Walk:
                         at += 1
                     at += 1
                     if at - begun > 9:
-                        _number(data, begun)
+                        number(data, begun)
                 elif what == _BYTES:
                     length = data[at]
                     at += 1
                     if length > 0x7F:
-                        length, at = _number(data, at - 1)
+                        length, at = number(data, at - 1)
                     if length & 1:
                         raise ValueError("a length is negative")
                     at += length >> 1
@@ -155,7 +156,7 @@ class Walk:
                     branch = data[at]
                     at += 1
                     if branch > 0x7F:
-                        branch, at = _number(data, at - 1)
+                        branch, at = number(data, at - 1)
                     if branch & 1 or branch >> 1 >= len(told):
                         raise ValueError("a union has no branch of that number")
                     step = told[branch >> 1]
@@ -176,14 +177,14 @@ class Walk:
                         back.pop()
                         step = told
                 else:
-                    items, at = _number(data, at)
+                    items, at = number(data, at)
                     fixed, end = told
                     if not items:
                         step = end
                         continue
                     if items & 1:
                         # Negative, and then it is said how many bytes the items have; no reader of items asks.
-                        _, at = _number(data, at)
+                        _, at = number(data, at)
                         items += 1
                     items >>= 1
                     if fixed is None:
@@ -198,24 +199,3 @@ class Walk:
                     elif items > size:
                         raise ValueError("a list holds more items than the block has bytes")
         return at
-
-
-def _number(data: bytes, at: int) -> tuple[int, int]:
-    """The number at a place, odd where it is negative, and where it ends."""
-    byte = data[at]
-    at += 1
-    if byte < 0x80:
-        return byte, at
-    number, shift = byte & 0x7F, 7
-    while True:
-        byte = data[at]
-        at += 1
-        if byte < 0x80:
-            if shift == 63 and byte > 1:
-                break
-            return number | byte << shift, at
-        number |= (byte & 0x7F) << shift
-        shift += 7
-        if shift > 63:
-            break
-    raise ValueError("a number has more than 64 bits")
