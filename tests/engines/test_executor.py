@@ -187,7 +187,7 @@ def dask() -> Iterator[tuple[Executor, str]]:
     options = {
         "n_workers": 1,
         "threads_per_worker": 2,
-        "dashboard_address": None,
+        "dashboard_address": ":0",
         "processes": False,
         "protocol": "tcp",
     }
