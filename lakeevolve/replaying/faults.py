@@ -47,6 +47,8 @@ EMPTY_PARTITION_VALUE: Final = "empty-partition-value"
 KNOWN: Final[Mapping[str, frozenset[str]]] = {
     "pyiceberg": frozenset({NULL_LIST_OF_STRUCTS, FILTER_BENEATH_NULL, FILTER_ON_UUID, LITERAL_IN_FILE_TYPE}),
     "delta-rs": frozenset({FILTER_BENEATH_NULL, NAN_BESIDE_ONE_VALUE, EMPTY_PARTITION_VALUE}),
+    # polars reads Delta through the Delta kernel.
+    "polars": frozenset({EMPTY_PARTITION_VALUE}),
 }
 
 TEXTS: Final[Mapping[str, str]] = {

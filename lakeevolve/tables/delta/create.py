@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from lakeevolve.errors import TableError
+from lakeevolve.errors import TableError, UnsupportedTable
 from lakeevolve.model import path as paths
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import Field
@@ -59,7 +59,8 @@ def create_table(
     Raises
     ------
     UnsupportedTable
-        A field has no Delta type, or a table property asks for what delta-rs does not do.
+        A field has no Delta type, a table property asks for what delta-rs does not do, or the table is to be
+        partitioned by bytes.
     TableError
         There is a table already.
 
@@ -74,6 +75,7 @@ def create_table(
     address = parse_address(uri, storage_options)
     features.refuse_properties(configuration or {}, address.uri)
     struct = Struct(tuple(_column(f) for f in schema.fields))
+    _refuse_bytes(struct, partition_by, address.uri)
     began = {"version": None, "at": int(time.time() * 1000)}
     first = MarkerEntry(1, schema.to_json(), schema.digest, None, began, {}, {}, {})
     marks = marker.to_properties([first]) if mark else {}
@@ -97,6 +99,17 @@ def create_table(
     return Table(address)
 
 
+def _refuse_bytes(struct: Struct, partition_by: Sequence[str], where: str) -> None:
+    """delta-rs 1.6 writes bytes into the log as ``\\u0001\\u00FF``, and every reader takes that for the bytes."""
+    found = next((c for c in struct.columns if c.name in partition_by and c.type == "binary"), None)
+    if found is not None:
+        raise UnsupportedTable(
+            "delta-rs writes partition values of bytes so that no reader reads them back",
+            where=f"{where}, {found.name}",
+            hint="partition by a column of another type, or write with Spark",
+        )
+
+
 def _column(field: Field) -> Column:
     made = new_column(field, paths.child("", field.name))
     return Column(made.name, made.type, made.nullable, {**made.metadata, **column_texts(field)})
@@ -109,6 +122,8 @@ def append(uri: str, data: pa.Table, *, storage_options: Mapping[str, str] | Non
     ------
     TableError
         A column has no place in the table, a value does not fit, or a NOT NULL column would hold a null.
+    UnsupportedTable
+        The table is partitioned by bytes.
     CommitConflict
         The table changed meanwhile.
     """
@@ -119,6 +134,8 @@ def append(uri: str, data: pa.Table, *, storage_options: Mapping[str, str] | Non
     handle = address.open()
     with guard(address.uri):
         struct = parse_struct(handle.schema().to_json(), address.uri)
+        parted = handle.metadata().partition_columns
+    _refuse_bytes(struct, parted, address.uri)
     unknown = [name for name in data.column_names if struct.column(name) is None]
     if unknown:
         raise TableError("the table has no such column", where=f"{address.uri}, {unknown[0]}", hint="evolve it first")

@@ -17,6 +17,7 @@ from lakeevolve.model.types import AvroType, Record
 from lakeevolve.redaction import without_secrets
 from lakeevolve.tables.base import Stored
 from lakeevolve.tables.batches import batch_rows
+from lakeevolve.tables.delta.log import Metadata
 from lakeevolve.tables.delta.project import By, align, canonical, loose, positions, restrict
 from lakeevolve.tables.delta.store import unanswered
 from lakeevolve.tables.delta.types import Column, DeltaType, Struct, arrow_type, decimal_of
@@ -209,6 +210,19 @@ def partition_value(text: str | None, column: Column, where: str) -> pa.Scalar:
         ) from error
 
 
+def empty_values(metadata: Metadata, values: Mapping[str, str | None]) -> Mapping[str, str | bytes]:
+    """The partition columns of text or bytes that the log gives an empty value, with that value.
+
+    Null by the protocol, which leaves no way to say that a value is empty; delta-rs and Spark read an empty text, and
+    delta-rs writes one so (delta-io/delta#7091).
+    """
+    if "" not in values.values():
+        return {}
+    columns = (c for c in metadata.struct.columns if c.name in metadata.partition_columns)
+    empty: Mapping[object, str | bytes] = {"string": "", "binary": b""}
+    return {c.name: empty[c.type] for c in columns if values.get(c.physical) == "" and c.type in empty}
+
+
 def _parse(text: str, type_: DeltaType) -> Any:
     assert isinstance(type_, str)
     if decimal_of(type_):
@@ -232,7 +246,8 @@ def _parse(text: str, type_: DeltaType) -> Any:
                 return found.replace(tzinfo=None)
             return found if found.tzinfo else found.replace(tzinfo=UTC)
         case "binary":
-            return text.encode("latin-1")
+            # What Spark writes, and every reader reads: the protocol's "escaped binary values" is otherwise open.
+            return text.encode()
     raise ValueError("no partition type")
 
 

@@ -40,7 +40,7 @@ from lakeevolve.tables.delta.evolve import alteration, evolve, updated
 from lakeevolve.tables.delta.history import View, build, marker_entries, pending_plan
 from lakeevolve.tables.delta.infer import holds_column, infer_version, uses_symbol
 from lakeevolve.tables.delta.log import Add, Live, Snapshot, log_end, read_snapshot
-from lakeevolve.tables.delta.raw import Layout, footer, read_file, relative, stored
+from lakeevolve.tables.delta.raw import Layout, empty_values, footer, read_file, relative, stored
 from lakeevolve.tables.delta.restore import retention, writes
 from lakeevolve.tables.delta.scan import literal_of, read_table, scratch, sql
 from lakeevolve.tables.delta.schema import derive
@@ -208,7 +208,8 @@ class Table:
             if number is None:
                 oldest = min((c.version for c in snapshot.commits), default=0)
                 number = infer_version(view, held, oldest, snapshot.metadata)
-        return DataFile(path, rows, add.size, number, live.added is None, live.added, add)
+        misread = empty_values(snapshot.metadata, add.partition)
+        return DataFile(path, rows, add.size, number, live.added is None, live.added, add, misread)
 
     def _add(self, file: DataFile) -> Add:
         if isinstance(file.handle, Add):
