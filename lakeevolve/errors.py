@@ -8,7 +8,8 @@
     │   ├── SourceNotFound     nothing is there
     │   └── UnknownScheme      the URI names a kind of source that does not exist
     ├── ConfigError            lakeevolve.yaml, an option or the state folder is unusable
-    │   └── InvalidConfig      a file of ours holds faults; all of them are told together
+    │   ├── InvalidConfig      a file of ours holds faults; all of them are told together
+    │   └── StateUnavailable   the store of the state did not answer
     ├── ResolutionError        data cannot be read with the reader schema
     │   └── ValueMismatch      the schemas allow it, one row's value does not
     ├── TableError             a table refused, failed or is in a state that cannot be handled
@@ -160,6 +161,10 @@ class InvalidConfig(ConfigError):
         if len(self.faults) == 1:
             return super().lines()
         return (self.what, *(" ".join(fault.split()) for fault in self.faults))
+
+
+class StateUnavailable(ConfigError):
+    """The store of the state did not answer."""
 
 
 class ResolutionError(LakeEvolveError):

@@ -31,6 +31,7 @@ ORDER = (
     "planning",
     "replaying",
     "applying",
+    "registry",
     "report",
     "_api",
     "__init__",
@@ -68,6 +69,7 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = {
     "pydantic": ("lakeevolve.config",),
     "yaml": ("lakeevolve.config",),
     "obstore": ("lakeevolve.config",),
+    "confluent_kafka": ("lakeevolve.sources.registry",),
     "polars_avro": ("lakeevolve.avro.container.fast",),
     "zlib_ng": ("lakeevolve.avro.container.blocks",),
     "typer": ("lakeevolve.cli", "lakeevolve.__main__"),
@@ -79,6 +81,7 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = {
     "polars_deltalake": ("lakeevolve.replaying",),
     "polars_iceberg": ("lakeevolve.replaying",),
     "hypothesis": ("lakeevolve.testing",),
+    "airflow": ("lakeevolve.airflow",),
     "distributed": ("lakeevolve.engines.executor",),
     "pyspark": ("lakeevolve.engines.spark",),
 }
@@ -96,6 +99,7 @@ HEAVY = (
     "sqlalchemy",
     "yaml",
     "obstore",
+    "confluent_kafka",
     "distributed",
     "pyspark",
 )

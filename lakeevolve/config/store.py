@@ -16,7 +16,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from lakeevolve.errors import ConfigError
+from lakeevolve.errors import ConfigError, StateUnavailable
 from lakeevolve.redaction import public_uri, without_secrets
 
 if TYPE_CHECKING:
@@ -199,10 +199,10 @@ def _answering(where: str) -> Iterator[None]:
     except ConfigError:
         raise
     except Exception as error:
-        kind = type(error).__name__
-        reason = _REASONS.get(kind, "it did not answer")
-        raise ConfigError(
-            f"the state cannot be kept there: {reason}",
+        reason = _REASONS.get(type(error).__name__)
+        kind = StateUnavailable if reason is None else ConfigError
+        raise kind(
+            f"the state cannot be kept there: {reason or 'it did not answer'}",
             where=public_uri(where),
             hint="check the URL, the network and the credentials in the environment",
         ) from without_secrets(error)
