@@ -31,6 +31,7 @@ from lakeevolve.model.types import (
     branch_names,
     is_null,
 )
+from tests.sparkling import spark as spark
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 

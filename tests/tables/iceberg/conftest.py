@@ -20,9 +20,11 @@ from pyiceberg.manifest import (
     ManifestEntryStatus,
     ManifestWriterV2,
 )
+from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update.snapshot import _FastAppendFiles
 from pyiceberg.typedef import Record
+from pyiceberg.types import IntegerType, ListType, StructType
 
 from lakeevolve.avro.arrow import arrow_schema, execute
 from lakeevolve.avro.parse import parse
@@ -213,6 +215,18 @@ class _DeletesWriter(ManifestWriterV2):
     @property
     def _meta(self) -> dict[str, str]:
         return {**super()._meta, "content": "deletes"}
+
+    def _with_partition(self, format_version: Any) -> IcebergSchema:
+        """The library has field ids of equality deletes as longs, which Java does not read (Iceberg spec: int)."""
+        entry = super()._with_partition(format_version)
+        (data,) = (each for each in entry.fields if each.name == "data_file")
+        ints = ListType(element_id=136, element_type=IntegerType(), element_required=True)
+        inside = [
+            each.model_copy(update={"field_type": ints}) if each.name == "equality_ids" else each
+            for each in data.field_type.fields
+        ]
+        whole = data.model_copy(update={"field_type": StructType(*inside)})
+        return IcebergSchema(*(whole if each is data else each for each in entry.fields))
 
 
 class _AddDeletes(_FastAppendFiles):
