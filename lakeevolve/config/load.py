@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from lakeevolve.avro.parse.messages import json_kind
 from lakeevolve.config.document import Document, Place, parse, read
 from lakeevolve.config.find import NAME, find
-from lakeevolve.config.project import Limits, PolicyEntry, Project, ProjectEntry, Subject, TableOptions, WaiverEntry
+from lakeevolve.config.project import (
+    Limits,
+    PolicyEntry,
+    Project,
+    ProjectEntry,
+    RegistryEntry,
+    Subject,
+    TableOptions,
+    WaiverEntry,
+)
 from lakeevolve.errors import ConfigError, InvalidConfig
 from lakeevolve.redaction import public_uri
 
@@ -245,6 +254,7 @@ def _keys(kind: type[Any], place: Place) -> list[str]:
         (ProjectEntry, "subjects"): (Subject, 1),
         (ProjectEntry, "tables"): (TableOptions, 1),
         (ProjectEntry, "policy"): (PolicyEntry, 0),
+        (ProjectEntry, "registry"): (RegistryEntry, 0),
         (TableOptions, "limits"): (Limits, 0),
         (PolicyEntry, "waivers"): (WaiverEntry, 1),
     }
@@ -313,6 +323,8 @@ def _checked(entry: ProjectEntry, document: Document) -> Iterator[Fault]:
         if not subject.source.strip():
             yield document.line(("subjects", name, "source")), f"subjects.{name}.source is empty", "name the schema"
         yield from _renames(subject, name, document)
+    if entry.registry is not None and not re.match(r"https?://[^/]", entry.registry.url):
+        yield document.line(("registry", "url")), "registry.url is no URL", "write https://registry.example.com"
     for pattern, options in entry.tables.items():
         yield from _options(options, ("tables", pattern), document)
     yield from _policy(entry.policy, document)
@@ -383,7 +395,7 @@ def _texts(document: Document) -> Iterator[Fault]:
         if "://" in text and public_uri(text) != text:
             hint = "give it by the environment or in the catalog's own configuration"
             yield line, f"{_named(place[:-1])} holds a credential in a URI", hint
-        elif (key in ("source", "state") or "tables" in place[:-1]) and _VARIABLE.search(text):
+        elif (key in ("source", "state", "url") or "tables" in place[:-1]) and _VARIABLE.search(text):
             said = f"{_named(place)} holds a variable, and nothing is filled in from the environment"
             yield line, said, "write it out; for the state, LAKEEVOLVE_STATE may be set instead"
 

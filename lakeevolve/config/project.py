@@ -46,6 +46,17 @@ class Subject:
     """Renames that the owner approves although no alias declares them: old path to new path."""
     not_renames: tuple[tuple[str, str], ...] = ()
     """Suspected renames that are none: [old path, new path]."""
+    registry: str | None = None
+    """The subject of the schema registry that this schema is registered under, where the source does not say it."""
+    streams: bool = False
+    """Whether a Kafka Streams application reads it, which needs a mode with BACKWARD in it."""
+
+    @property
+    def registered_as(self) -> str | None:
+        """The subject in the schema registry: the one that is named, or the one that the source is."""
+        if self.registry is not None or not self.source.startswith("registry:"):
+            return self.registry
+        return re.sub(r"@(latest|\*|\d+)\Z", "", self.source.removeprefix("registry:").partition("#")[0]) or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +150,19 @@ class PolicyEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryEntry:
+    """Where the schema registry is. Credentials come from the environment alone."""
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = _STRICT
+
+    url: str
+    """The registry's address, as https://registry.example.com; LAKEEVOLVE_REGISTRY_URL comes before it."""
+    ca: str | None = None
+    """The file of the authority that signed the registry's certificate, relative to this file; without it, the usual
+    authorities count."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectEntry:
     """The file ``lakeevolve.yaml``."""
 
@@ -148,6 +172,8 @@ class ProjectEntry:
     """The version of this file's format."""
     state: str | None = None
     """Where plans, journal, evidence and ledger are kept: a folder, relative to this file, or an object store's URL."""
+    registry: RegistryEntry | None = None
+    """The schema registry that ``registry:`` sources are read from."""
     subjects: Mapping[str, Subject] = field(default_factory=dict)
     """Name to what is judged and planned under it."""
     tables: Mapping[str, TableOptions] = field(default_factory=dict)

@@ -1,8 +1,9 @@
 """Where a schema comes from: one URI syntax for every command and call.
 
-``orders.avsc`` · ``git:REF:path`` · ``avro:file.avro`` · ``arrow:file`` · ``parquet:file-or-folder`` ·
-``iceberg:CATALOG/ns.table[@SNAPSHOT]`` · ``delta:PATH[@vN]`` · a saved description · Avro JSON text. Where several
-versions may stand, a folder, ``git:REF:path@*``, ``git:REF:folder`` and a table's URI with ``@*`` name them all.
+``orders.avsc`` · ``git:REF:path`` · ``registry:SUBJECT@latest|N|*`` · ``avro:file.avro`` · ``arrow:file`` ·
+``parquet:file-or-folder`` · ``iceberg:CATALOG/ns.table[@SNAPSHOT]`` · ``delta:PATH[@vN]`` · a saved description · Avro
+JSON text. Where several versions may stand, a folder, ``git:REF:path@*``, ``git:REF:folder``, ``registry:SUBJECT@*``
+and a table's URI with ``@*`` name them all.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from lakeevolve.errors import SourceError, SourceNotFound, UnknownScheme
 from lakeevolve.model.schema import Schema
 from lakeevolve.sources.folder import text_of
 from lakeevolve.sources.references import parse_with
+from lakeevolve.sources.size import refuse_large
 
 #: Scheme -> dotted name of the function that reads it. Lazy, so that a schema file never loads a table library, and
 #: so that rooms above this one can be named here without being imported.
 SCHEMES: Final[Mapping[str, str]] = {
     "file": "lakeevolve.sources:_read_file",
     "git": "lakeevolve.sources.git:read",
+    "registry": "lakeevolve.sources.registry:read",
     "avro": "lakeevolve.sources.container:read",
     "arrow": "lakeevolve.sources.arrow:read_arrow",
     "parquet": "lakeevolve.sources.arrow:read_parquet",
@@ -32,7 +35,7 @@ SCHEMES: Final[Mapping[str, str]] = {
 }
 
 #: Schemes whose readers are given what follows the colon; the others' take the whole URI.
-_PATHS: Final = frozenset({"file", "git", "avro", "arrow", "parquet"})
+_PATHS: Final = frozenset({"file", "git", "registry", "avro", "arrow", "parquet"})
 _ALL: Final = "@*"
 #: What Avro JSON text begins with.
 _JSON: Final = ("{", "[", '"')
@@ -98,8 +101,8 @@ def load(source: Any, *, lenient: bool = False) -> Schema:
 
 def expand(source: Any) -> list[Any]:
     """What a source names, one by one and oldest first, each for :func:`load`: itself for most sources, every version
-    for a folder of schema files (in the natural order of their names), ``git:REF:path@*``, ``git:REF:folder`` and a
-    table's URI with ``@*``.
+    for a folder of schema files (in the natural order of their names), ``git:REF:path@*``, ``git:REF:folder``,
+    ``registry:SUBJECT@*`` and a table's URI with ``@*``.
 
     Raises ``SourceNotFound`` where nothing is there.
 
@@ -120,6 +123,10 @@ def expand(source: Any) -> list[Any]:
         from lakeevolve.sources.git import expand as expand_git
 
         return list(expand_git(text.removeprefix("git:")))
+    if text.startswith("registry:"):
+        from lakeevolve.sources.registry import expand as expand_registry
+
+        return expand_registry(text.removeprefix("registry:"))
     if text.endswith(_ALL) and text.startswith(("iceberg:", "delta:")):
         return list(importlib.import_module("lakeevolve.tables").schemas_of(text.removesuffix(_ALL)))
     return [source]
@@ -128,6 +135,7 @@ def expand(source: Any) -> list[Any]:
 def _read_file(path: str, *, lenient: bool = False) -> Schema:
     file = Path(path)
     try:
+        refuse_large(file.stat().st_size if file.is_file() else 0, path)
         text = file.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
         raise SourceNotFound("there is no such file", where=path, hint="check the path") from _cause(error)

@@ -13,6 +13,7 @@ from lakeevolve.errors import SourceError, SourceNotFound
 from lakeevolve.model.schema import Schema
 from lakeevolve.sources.names import in_order, is_schema_file
 from lakeevolve.sources.references import parse_with, versions_among
+from lakeevolve.sources.size import refuse_large
 
 ALL = "@*"
 
@@ -81,6 +82,7 @@ def _location(location: str) -> Location:
 
 def _read(place: Location, lenient: bool) -> Schema:
     _kind(place)
+    refuse_large(int(_git("cat-file", "-s", place.object, at=place)), place.uri)
     text = _git("show", place.object, at=place)
     return parse_with(text, place.uri, lambda name: _sibling(place.beside(name)), lenient=lenient)
 
