@@ -13,6 +13,7 @@ from lakeevolve.applying.apply import apply
 from lakeevolve.applying.proofs import proofs_of
 from lakeevolve.config.approvals import Approval, require
 from lakeevolve.config.project import Project, Subject
+from lakeevolve.engines import open_engine
 from lakeevolve.errors import Interrupted, LakeEvolveError
 from lakeevolve.model.mapping import declared
 from lakeevolve.planning.mapped import contract_of
@@ -38,6 +39,7 @@ def verify_project(
     columns: Any = "changed",
     sample: int | None = None,
     readers: Sequence[str] = (),
+    engine: Any = None,
     open_: OpenTable = open_table,
     watch: Watch = _unwatched,
 ) -> Parts:
@@ -47,7 +49,7 @@ def verify_project(
     ----------
     chosen:
         Names or patterns of subjects; all without one.
-    full, columns, sample, readers:
+    full, columns, sample, readers, engine:
         As for :func:`lakeevolve.replaying.verify.verify`.
     open_:
         How tables are opened.
@@ -71,12 +73,14 @@ def verify_project(
             columns=columns,
             sample=sample,
             readers=tuple(readers),
+            engine=opened,
             contracts=[contract_of(each, declared(options.mapping)) for each in contracts_of(project, subject)],
             progress=lambda done, of: told("verify", done, of),
             evidence=proofs_of(live) if full else (),
         )
 
-    return Parts(project, "verify", each_table(project, chosen, replay))
+    with open_engine(engine) as opened:
+        return Parts(project, "verify", each_table(project, chosen, replay))
 
 
 def apply_project(

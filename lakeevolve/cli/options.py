@@ -190,3 +190,15 @@ def options_for(uri: str, given: Sequence[str] | None) -> dict[str, Any]:
     if uri.startswith("delta:") and options:
         return {"storage_options": options}
     return dict(options)
+
+
+#: Who does the heavy work.
+EngineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        help="Who reads and compares: local, local://N (threads), processes://N, dask://HOST:PORT, spark:MASTER, "
+        "sc://HOST:PORT.",
+        metavar="ENGINE",
+    ),
+]

@@ -191,6 +191,7 @@ def verify_all(
     columns: str,
     sample: int | None,
     readers: Sequence[str],
+    engine: str | None,
     format: str,
     output: Sequence[str] | None,
 ) -> int:
@@ -204,6 +205,7 @@ def verify_all(
             columns=columns,
             sample=sample,
             readers=readers,
+            engine=engine,
             watch=_watching(progress),
         )
     return _told(parts, None, format, output)

@@ -10,6 +10,7 @@ import typer
 from lakeevolve.cli.console import note, progress_bars
 from lakeevolve.cli.emit import emit
 from lakeevolve.cli.options import (
+    EngineOption,
     FindingsFormat,
     FindingsOutput,
     TableOption,
@@ -72,6 +73,7 @@ def verify(
     show_values: Annotated[
         bool, typer.Option("--show-values", help="Show the values of mismatches; on a terminal only.")
     ] = False,
+    engine: EngineOption = None,
     subject: SubjectOption = None,
     config: ConfigOption = None,
     option: TableOption = None,
@@ -93,7 +95,8 @@ def verify(
         only_project_options(
             against=against, option=option, show_values=show_values, mode=mode, contract=contract, evidence=evidence
         )
-        return verify_all(config, subject, full, columns, files, tuple(dict.fromkeys(asked)), format, output)
+        names = tuple(dict.fromkeys(asked))
+        return verify_all(config, subject, full, columns, files, names, engine, format, output)
     no_project_options(subject)
     live = opened(table, option)
     filtered: Any = columns
@@ -106,6 +109,7 @@ def verify(
             sample=files,
             readers=tuple(dict.fromkeys(asked)),
             contracts=tuple(contract or ()),
+            engine=engine,
             mode=mode,
             progress=lambda done, of: progress("verify", done, of),
             evidence=proofs_of(live) if full else (),

@@ -112,11 +112,12 @@ def test_the_whole_way_from_plan_to_history(
     assert "apply needs: --allow" in said
     run(capsys, "plan", table, v2, "--detailed-exitcode", code=3)
     assert run(capsys, "show", saved) == said
-    run(capsys, "apply", saved, code=1)
-    run(capsys, "apply", saved, "--allow", "backfill", "--allow", "rewrite", "--dry-run")
-    assert "equal" in run(capsys, "apply", saved, "--allow", "backfill", "--allow", "rewrite")
-    assert "already applied" in run(capsys, "apply", saved, "--allow", "backfill", "--allow", "rewrite")
+    run(capsys, "apply", saved, "--yes", code=1)
+    run(capsys, "apply", saved, "--yes", "--allow", "backfill", "--allow", "rewrite", "--dry-run")
+    assert "equal" in run(capsys, "apply", saved, "--yes", "--allow", "backfill", "--allow", "rewrite")
+    assert "already applied" in run(capsys, "apply", saved, "--yes", "--allow", "backfill", "--allow", "rewrite")
     assert "equal" in run(capsys, "verify", table, "--full")
+    assert "equal" in run(capsys, "verify", table, "--engine", "processes://1")
     assert "2 versions" in run(capsys, "history", table)
     record = json.loads(run(capsys, "describe", table, "--format", "json"))
     assert record["uri"] == table
@@ -128,7 +129,7 @@ def test_show_warns_of_a_stale_plan_and_shows_it(
 ) -> None:
     saved = str(tmp_path / "plan.json")
     run(capsys, "plan", table, v2, "--out", saved)
-    run(capsys, "apply", saved, "--allow", "backfill", "--allow", "rewrite")
+    run(capsys, "apply", saved, "--yes", "--allow", "backfill", "--allow", "rewrite")
     assert main(["show", saved]) == 0
     printed = capsys.readouterr()
     assert "plan" in printed.out
