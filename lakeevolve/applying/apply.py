@@ -172,6 +172,15 @@ def _refuse_busy(table: Table, idle: timedelta) -> None:
         )
 
 
+def refuse_plan(plan: Plan, allow: Collection[str]) -> None:
+    """Refuse a plan for what it says itself: what cannot be run, its findings, and permits that were not given.
+
+    Raises ``PlanBlocked`` or ``PermitMissing`` (exit 1).
+    """
+    _refuse_blocked(plan)
+    _refuse_unpermitted(plan, allow)
+
+
 def _refuse_blocked(plan: Plan) -> None:
     uri = plan.table["uri"]
     stopped = [step for step in plan.steps if step.route in ("refuse", "external")]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Annotated, Any
 
 import typer
 
@@ -42,7 +44,7 @@ def apply(
     resume: Annotated[bool, typer.Option("--resume", help="Continue an apply that stopped part-way.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, write nothing.")] = False,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Of a folder or a project: apply without being asked.")
+        bool, typer.Option("--yes", "-y", help="Apply without being asked; needed where there is no terminal.")
     ] = False,
     approved: Annotated[
         bool, typer.Option("--approved", help="Apply a plan only if an approval covers it that has not run out.")
@@ -80,69 +82,72 @@ def apply(
     output: FindingsOutput = None,
 ) -> int:
     """Run a saved plan: proof, one commit, replay."""
-    from lakeevolve.applying.apply import apply as run
     from lakeevolve.cli.batch import apply_folder, duration
-    from lakeevolve.cli.project import (
-        apply_all,
-        approval_of,
-        for_folders,
-        in_project,
-        no_project_options,
-        only_project_options,
-    )
-    from lakeevolve.errors import ReplayMismatch
-    from lakeevolve.planning.plan import load_plan
-    from lakeevolve.report.outcome import of_application
+    from lakeevolve.cli.project import apply_all, for_folders, in_project, no_project_options, only_project_options
 
+    told: dict[str, Any] = {
+        "yes": yes,
+        "approved": approved or approvals is not None,
+        "resume": resume,
+        "dry_run": dry_run,
+        "require_idle": duration(require_idle, "--require-idle"),
+    }
+    where: dict[str, Any] = {"approvals": approvals, "format": format, "output": output}
     if plan is None:
         only_project_options(option=option)
         for_folders(max_bytes=max_bytes, within=within, window=window, jobs=jobs != "1")
-        return apply_all(
-            config,
-            subject,
-            allow or (),
-            yes=yes,
-            approved=approved or approvals is not None,
-            approvals=approvals,
-            resume=resume,
-            dry_run=dry_run,
-            require_idle=duration(require_idle, "--require-idle"),
-            format=format,
-            output=output,
-        )
+        return apply_all(config, subject, allow or (), **told, **where)
     no_project_options(subject)
     if os.path.isdir(plan):
+        room: dict[str, Any] = {"max_bytes": max_bytes, "within": within, "window": window, "jobs": jobs}
         with in_project(config):
-            return apply_folder(
-                plan,
-                allow or (),
-                yes=yes,
-                approved=approved or approvals is not None,
-                approvals=approvals,
+            return apply_folder(plan, allow or (), **room, option=option, **told, **where)
+    return _apply_one(plan, allow or (), config=config, option=option, **told, **where)
+
+
+def _apply_one(
+    plan: str,
+    allow: Sequence[str],
+    *,
+    yes: bool,
+    approved: bool,
+    resume: bool,
+    dry_run: bool,
+    require_idle: timedelta | None,
+    approvals: str | None,
+    config: str | None,
+    option: list[str] | None,
+    format: str,
+    output: list[str] | None,
+) -> int:
+    from lakeevolve.applying.apply import apply as run
+    from lakeevolve.applying.apply import refuse_plan
+    from lakeevolve.cli.asking import Word
+    from lakeevolve.cli.project import approval_of, in_project
+    from lakeevolve.errors import ReplayMismatch
+    from lakeevolve.planning.plan import load_plan
+    from lakeevolve.report.outcome import of_application, of_plan
+
+    saved = load_plan(plan)
+    with in_project(config) as project:
+        approval = approval_of(saved, plan, approvals, project) if approved else None
+        nothing = dry_run or saved.empty
+        if not (yes or approved or nothing):
+            # What the plan itself rules out, nobody needs to be asked about.
+            refuse_plan(saved, allow)
+        word = Word.of(plan, yes=yes, approved=approved, dry_run=nothing)
+        if not word.or_ask(lambda: of_plan(saved).text(), f"apply this plan to {saved.table['uri']}?"):
+            return 0
+        with stoppable(), progress_bars() as progress:
+            done = run(
+                saved,
+                frozenset(allow),
+                table=open_with(saved.table["uri"], option),
                 resume=resume,
                 dry_run=dry_run,
-                max_bytes=max_bytes,
-                within=within,
-                window=window,
-                jobs=jobs,
+                progress=progress,
+                approval=approval,
                 require_idle=require_idle,
-                option=option,
-                format=format,
-                output=output,
             )
-    idle = duration(require_idle, "--require-idle")
-    saved = load_plan(plan)
-    with in_project(config) as project, stoppable(), progress_bars() as progress:
-        word = approval_of(saved, plan, approvals, project) if approved or approvals is not None else None
-        done = run(
-            saved,
-            frozenset(allow or ()),
-            table=open_with(saved.table["uri"], option),
-            resume=resume,
-            dry_run=dry_run,
-            progress=progress,
-            approval=word,
-            require_idle=idle,
-        )
     emit(of_application(done, saved), format, output)
     return 0 if done.ok else ReplayMismatch.exit_code

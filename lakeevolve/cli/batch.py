@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from lakeevolve.cli.console import note, progress_bars, write
+from lakeevolve.cli.asking import Word
+from lakeevolve.cli.console import progress_bars
 from lakeevolve.cli.emit import emit
 from lakeevolve.cli.options import open_with
 from lakeevolve.cli.signals import stoppable
@@ -59,7 +59,7 @@ def apply_folder(
     within: str | None,
     window: str | None,
     jobs: str,
-    require_idle: str | None,
+    require_idle: timedelta | None,
     option: list[str] | None,
     format: str,
     output: Sequence[str] | None,
@@ -71,16 +71,11 @@ def apply_folder(
 
     if not jobs.isdecimal() or int(jobs) < 1:
         raise typer.BadParameter(f"{jobs!r} is no number of plans", param_hint="--jobs")
-    asked = sys.stdin.isatty() and sys.stderr.isatty()
-    if not (yes or approved or dry_run or asked):
-        raise typer.BadParameter("without a terminal, nobody can be asked: give --yes or --approved")
+    word = Word.of(folder, yes=yes, approved=approved, dry_run=dry_run)
     files = plan_files(folder)
     words = load_approvals(approvals or folder) if approved else None
-    if not (yes or approved or dry_run):
-        write("\n".join(str(file) for file in files))
-        if not files or not typer.confirm(f"apply these {len(files)} plans?", err=True):
-            note("nothing was applied")
-            return 0
+    if files and not word.or_ask(lambda: "\n".join(map(str, files)), f"apply these {len(files)} plans?"):
+        return 0
     with stoppable(), progress_bars() as progress:
         done: Batch = apply_batch(
             files,
@@ -90,7 +85,7 @@ def apply_folder(
             within=duration(within, "--within"),
             window=None if window is None else Window.parse(window),
             jobs=int(jobs),
-            require_idle=duration(require_idle, "--require-idle"),
+            require_idle=require_idle,
             resume=resume,
             dry_run=dry_run,
             open_=lambda uri: open_with(uri, option),

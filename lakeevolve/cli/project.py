@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakeevolve.cli.console import note, progress_bars, write
+from lakeevolve.cli.asking import Word
+from lakeevolve.cli.console import note, progress_bars
 from lakeevolve.cli.emit import emit
 from lakeevolve.cli.options import open_with
 
@@ -230,15 +230,15 @@ def apply_all(
     from lakeevolve.cli.signals import stoppable
     from lakeevolve.config.approvals import load_approvals
     from lakeevolve.planning.project import plan_project
+    from lakeevolve.report.project import of_project
 
-    asked = sys.stdin.isatty() and sys.stderr.isatty()
-    if not (yes or approved or dry_run or asked):
-        raise typer.BadParameter("without a terminal, nobody can be asked: give --yes or --approved")
     with the_project(config) as project:
+        word = Word.of(project.shown, yes=yes, approved=approved, dry_run=dry_run)
         words = load_approvals(approvals or project.root / "approvals") if approved else None
         planned = plan_project(project, subject or ())
-        if not (yes or approved or dry_run) and not _agreed(planned):
-            note("nothing was applied")
+        changed = sum(part.value is not None and not part.value.empty for part in planned.parts)
+        lowest = project.entry.policy.fail_on
+        if changed and not word.or_ask(lambda: of_project(planned, lowest).text(), f"apply {changed} of these plans?"):
             return 0
         with stoppable(), progress_bars() as progress:
             parts = apply_project(
@@ -251,14 +251,6 @@ def apply_all(
                 watch=_watching(progress),
             )
         return _told(parts, None, format, output)
-
-
-def _agreed(planned: Parts) -> bool:
-    from lakeevolve.report.project import of_project
-
-    write(of_project(planned, planned.project.entry.policy.fail_on).text())
-    changed = sum(part.value is not None and not part.value.empty for part in planned.parts)
-    return changed > 0 and typer.confirm(f"apply {changed} of these plans?", err=True)
 
 
 def _watching(progress: Callable[[str, int, int], None]) -> Callable[[str], Callable[[Any, int, int], None]]:

@@ -152,7 +152,7 @@ def test_a_plan_is_stale_once_the_schema_changed_and_apply_does_nothing(
     le.apply(le.plan(orders, evolved(extra={"name": "extra", "type": ["null", "int"], "default": None})))
     assert le.load_plan(saved).stale()
     before = contents(lake.folder / "lake")
-    assert main(["apply", str(saved), "--allow", "rewrite", "--allow", "drop", "--allow", "backfill"]) == 4
+    assert main(["apply", str(saved), "--yes", "--allow", "rewrite", "--allow", "drop", "--allow", "backfill"]) == 4
     assert "stale" in capsys.readouterr().err
     assert contents(lake.folder / "lake") == before
 
@@ -225,7 +225,7 @@ def test_an_edited_plan_is_refused(orders: str, lake: Any, tmp_path: Path, capsy
     record["steps"][0]["route"] = "metadata"
     saved.write_text(json.dumps(record))
     before = contents(lake.folder / "lake")
-    assert main(["apply", str(saved), "--allow", "rewrite"]) == 2
+    assert main(["apply", str(saved), "--yes", "--allow", "rewrite"]) == 2
     assert "digest" in capsys.readouterr().err
     assert contents(lake.folder / "lake") == before
 
@@ -266,7 +266,7 @@ def test_ctrl_c_on_the_command_line_is_exit_130(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(module, "prove_staged", interrupted)
-    assert main(["apply", str(saved), "--allow", "rewrite", "--allow", "drop", "--allow", "backfill"]) == 130
+    assert main(["apply", str(saved), "--yes", "--allow", "rewrite", "--allow", "drop", "--allow", "backfill"]) == 130
     assert capsys.readouterr().err.count("\n") <= 3
     assert contents(lake.folder / "lake") == before
 
@@ -279,7 +279,7 @@ def test_a_state_folder_that_cannot_be_written_stops_apply_before_anything(
     blocked.write_text("a file where the folder should be")
     monkeypatch.setenv("LAKEEVOLVE_STATE", str(blocked))
     before = contents(lake.folder / "lake")
-    assert main(["apply", str(saved), "--allow", "rewrite", "--allow", "drop", "--allow", "backfill"]) == 2
+    assert main(["apply", str(saved), "--yes", "--allow", "rewrite", "--allow", "drop", "--allow", "backfill"]) == 2
     said = capsys.readouterr().err
     assert "state folder" in said
     assert said.count("\n") <= 3

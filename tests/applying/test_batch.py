@@ -65,7 +65,7 @@ def test_one_plan_that_fails_leaves_the_others_to_their_turn(
 
 def test_without_a_terminal_somebody_has_to_say_yes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["apply", str(folder), "--allow", "rewrite"]) == 2
-    assert "--yes or --approved" in capsys.readouterr().err
+    assert "give --yes, or --approved" in capsys.readouterr().err
     assert main(["apply", str(folder), "--allow", "rewrite", "--dry-run"]) == 4
 
 
@@ -140,12 +140,12 @@ def test_an_interruption_stops_what_is_left(folder: Path, lake: Any) -> None:
 
 
 def test_a_table_in_use_is_left_alone(folder: Path, lake: Any, rows: Rows, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["apply", str(folder / "b.json"), "--require-idle", "1h"]) == 1
+    assert main(["apply", str(folder / "b.json"), "--yes", "--require-idle", "1h"]) == 1
     printed = capsys.readouterr().err
     assert "the table is in use" in printed
     assert le.open_table(lake.uri("b")).schema == le.load(BASE)
-    assert main(["apply", str(folder / "b.json"), "--require-idle", "0s"]) == 0
-    assert main(["apply", str(folder / "b.json"), "--require-idle", "soon"]) == 2
+    assert main(["apply", str(folder / "b.json"), "--yes", "--require-idle", "0s"]) == 0
+    assert main(["apply", str(folder / "b.json"), "--yes", "--require-idle", "soon"]) == 2
 
 
 def test_a_plan_lists_who_wrote_last(folder: Path, lake: Any, rows: Rows) -> None:

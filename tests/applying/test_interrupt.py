@@ -67,7 +67,7 @@ def test_before_the_commit_the_table_is_unchanged_and_apply_says_so(
     stored = set((lake.folder / "lake").rglob("*.parquet"))
     with monkeypatch.context() as patch:
         patch.setattr(module, "prove_staged", stop(number))
-        assert main(["apply", str(saved), "--allow", "rewrite"]) == 130
+        assert main(["apply", str(saved), "--yes", "--allow", "rewrite"]) == 130
     printed = said(capsys)
     assert "unchanged" in printed
     assert uri in printed
@@ -75,7 +75,7 @@ def test_before_the_commit_the_table_is_unchanged_and_apply_says_so(
     live = le.open_table(uri)
     assert (live.state, {f.path for f in live.files()}) == (before, files)
     assert set((lake.folder / "lake").rglob("*.parquet")) == stored
-    assert main(["apply", str(saved), "--allow", "rewrite"]) == 0
+    assert main(["apply", str(saved), "--yes", "--allow", "rewrite"]) == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -89,7 +89,7 @@ def test_after_the_commit_the_new_files_are_live_and_stay(
         where = iceberg.table if lake.format == "iceberg" else delta.table.commits
         name = "commit"
         patch.setattr(where, name, after(getattr(where, name), number))
-        assert main(["apply", str(saved), "--allow", "rewrite"]) == 130
+        assert main(["apply", str(saved), "--yes", "--allow", "rewrite"]) == 130
     printed = said(capsys)
     assert "the plan is applied" in printed
     assert "verify" in printed
@@ -97,7 +97,7 @@ def test_after_the_commit_the_new_files_are_live_and_stay(
     assert live.schema == le.load(TARGET)
     assert sorted(pa.Table.from_batches(list(live.read()))["id"].to_pylist()) == ids
     assert le.verify(uri, full=True).ok
-    assert main(["apply", str(saved), "--allow", "rewrite"]) == 0
+    assert main(["apply", str(saved), "--yes", "--allow", "rewrite"]) == 0
 
 
 def test_an_interruption_is_a_keyboard_interrupt_in_python(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,5 +110,5 @@ def test_an_interruption_is_a_keyboard_interrupt_in_python(saved: Path, monkeypa
 
 def test_sigterm_is_given_back_after_an_apply(saved: Path) -> None:
     before = signal.getsignal(signal.SIGTERM)
-    assert main(["apply", str(saved), "--allow", "rewrite"]) == 0
+    assert main(["apply", str(saved), "--yes", "--allow", "rewrite"]) == 0
     assert signal.getsignal(signal.SIGTERM) is before

@@ -70,9 +70,9 @@ def test_a_stopped_apply_leaves_a_table_that_reads_as_before(orders: str, stoppe
 def test_apply_says_that_it_stopped_and_resume_finishes_it(
     orders: str, stopped: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["apply", str(stopped)]) == 6
+    assert main(["apply", str(stopped), "--yes"]) == 6
     assert "--resume" in capsys.readouterr().err
-    assert main(["apply", str(stopped), "--resume"]) == 0
+    assert main(["apply", str(stopped), "--yes", "--resume"]) == 0
     table = le.open_table(orders)
     assert table.schema == le.load(TARGET)
     assert [version.number for version in table.history()] == [1, 2]

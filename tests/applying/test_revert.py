@@ -184,7 +184,7 @@ def test_the_command_saves_a_plan_that_apply_runs(applied: tuple[str, Any], tmp_
     uri, plan = applied
     saved, undo = plan.save(tmp_path / "plan.json"), tmp_path / "undo.json"
     assert main(["revert", str(saved), "--out", str(undo)]) == 0
-    assert main(["apply", str(undo), *(f"--allow={permit}" for permit in ALL)]) == 0
+    assert main(["apply", str(undo), "--yes", *(f"--allow={permit}" for permit in ALL)]) == 0
     assert le.open_table(uri).schema.digest == le.load(BASE).digest
 
 

@@ -128,7 +128,7 @@ def test_an_edited_plan_is_refused_although_its_digest_fits(
     edit(record)
     file = sealed(record, tmp_path / "plan.json")
     before = le.open_table(orders).state
-    assert main(["apply", str(file), *(f"--allow={permit}" for permit in ALL)]) == 2
+    assert main(["apply", str(file), "--yes", *(f"--allow={permit}" for permit in ALL)]) == 2
     assert "planning again" in capsys.readouterr().err
     assert le.open_table(orders).state == before
     assert not list((tmp_path / "state").rglob("*.json"))

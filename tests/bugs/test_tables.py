@@ -360,7 +360,7 @@ def test_of_two_plans_for_one_state_the_second_is_stale_and_loses_nothing(
         with pytest.raises(le.errors.StalePlan):
             le.apply(stale)
     # What another writer did is told from everything else by the exit code.
-    assert main(["apply", str(saved)]) == 4
+    assert main(["apply", str(saved), "--yes"]) == 4
     assert 1 <= len(capsys.readouterr().err.strip().splitlines()) <= 3
     assert read(uri) == [{"id": 1, "col1": None, "col2": None}]
     # Planned again it lands, and what the first did stays.

@@ -165,7 +165,7 @@ def test_an_output_that_cannot_be_written_is_said_before_a_table_is_changed(
     assert main(["plan", table, wider, "--out", plan]) == 0
     capsys.readouterr()
     for place in (tmp_path / "nowhere" / "x.json", tmp_path):
-        assert str(place) in fails(capsys, "apply", plan, "--output", f"json={place}")
+        assert str(place) in fails(capsys, "apply", plan, "--yes", "--output", f"json={place}")
     assert len(le.open_table(table).history()) == 1
 
 
@@ -177,7 +177,7 @@ def test_a_state_folder_that_cannot_be_written(
     capsys.readouterr()
     (tmp_path / "taken").write_text("")
     monkeypatch.setenv("LAKEEVOLVE_STATE", str(tmp_path / "taken"))
-    assert "LAKEEVOLVE_STATE" in fails(capsys, "apply", plan)
+    assert "LAKEEVOLVE_STATE" in fails(capsys, "apply", plan, "--yes")
     assert len(le.open_table(table).history()) == 1
 
 
@@ -333,3 +333,12 @@ def test_check_of_two_files_imports_neither_a_table_library_nor_what_other_comma
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed.rstrip().endswith("[]")
+
+
+@pytest.mark.parametrize("engine", ["ray://here", "processes://0", "spark:"])
+def test_an_engine_that_there_is_not_is_named_with_the_ones_there_are(
+    lake: Any, rows: Any, capsys: pytest.CaptureFixture[str], engine: str
+) -> None:
+    schema = le.load({"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]})
+    uri = lake.create("engines", schema, rows(schema, 3, 1))
+    assert "engine" in fails(capsys, "verify", uri, "--engine", engine)

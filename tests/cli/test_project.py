@@ -138,7 +138,7 @@ def test_the_whole_way_from_plan_to_history(shop: Here) -> None:
     assert plan["inputs"]["subject"] == "orders"
     done = shop.json("apply", "-s", "orders", "--yes", *ALL)
     assert done["parts"][0]["result"]["status"] == "applied"
-    assert shop.json("verify")["parts"][0]["result"]["ok"] is True
+    assert shop.json("verify", "--engine", "local://2")["parts"][0]["result"]["ok"] is True
     assert shop.json("plan", "-s", "orders", "--detailed-exitcode")["parts"][0]["result"]["steps"] == []
     assert shop.json("apply", "-s", "orders", "--yes")["parts"][0]["result"]["status"] == "nothing-to-do"
     assert (shop.folder / "state").is_dir()
@@ -209,7 +209,8 @@ def test_apply_asks_on_a_terminal_and_takes_no_for_an_answer(shop: Here, monkeyp
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setattr(typer, "confirm", lambda text, **_: asked.append(text))
-    said = shop.run("apply", "-s", "orders", *ALL)
+    assert main(["apply", "-s", "orders", *ALL]) == 0
+    said = shop.capsys.readouterr().err
     assert asked == ["apply 1 of these plans?"]
     assert "1 -> 2" in said
     monkeypatch.undo()
@@ -255,7 +256,7 @@ def test_plans_are_saved_by_subject_and_table_and_can_be_applied_one_by_one(shop
     shop.run("plan", "--out", "plans", code=1)
     saved = sorted((shop.folder / "plans").iterdir())
     assert [file.name.split(".")[0] for file in saved] == ["orders", "people"]
-    assert "is at version 2" in shop.run("apply", str(saved[0]), *ALL)
+    assert "is at version 2" in shop.run("apply", str(saved[0]), "--yes", *ALL)
 
 
 def test_plans_whose_files_would_have_one_name_are_all_saved(shop: Here) -> None:

@@ -127,7 +127,7 @@ def test_the_command_saves_the_new_plan_and_says_whether_the_approval_stands(
     le.apply(le.plan(orders, order(ID, AMOUNT, NOTE, CHANNEL)))
     assert main(["plan", "--rebase", str(saved), "--out", str(new)]) == 0
     assert "approve it anew" in capsys.readouterr().err
-    assert main(["apply", str(new), "--allow", "rewrite"]) == 0
+    assert main(["apply", str(new), "--yes", "--allow", "rewrite"]) == 0
     assert main(["plan", "--rebase", str(saved), orders]) == 2
     assert main(["plan", orders]) == 2
 

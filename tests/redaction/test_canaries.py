@@ -115,8 +115,8 @@ def test_a_delta_table_goes_the_whole_way_with_a_credential_in_its_uri(
         ["plan", table, files[1], "--out", saved, "--output", f"json={tmp_path / 'result.json'}"],
         ["show", saved],
         ["apply", saved, "--dry-run", *allow],
-        ["apply", saved, *allow],
-        ["apply", saved, *allow],
+        ["apply", saved, "--yes", *allow],
+        ["apply", saved, "--yes", *allow],
         ["verify", table, "--full", "--format", "json"],
         ["history", table],
         ["history", table, "--format", "json"],
@@ -199,7 +199,7 @@ def test_credentials_of_a_catalog_are_never_seen(
     steps = [["describe", table], ["plan", table, files[1], "--out", saved, "--debug"]]
     if ok:
         steps += [
-            ["apply", saved, "--allow", "rewrite", "--allow", "backfill", "--debug"],
+            ["apply", saved, "--yes", "--allow", "rewrite", "--allow", "backfill", "--debug"],
             ["verify", table, "--format", "json"],
             ["history", table],
             ["show", saved],
@@ -218,7 +218,7 @@ def test_credentials_among_options_are_never_seen(tmp_path: Path, files: tuple[s
         for args in (
             ["describe", table],
             ["plan", table, files[1], "--out", saved],
-            ["apply", saved, "--allow", "rewrite", "--allow", "backfill"],
+            ["apply", saved, "--yes", "--allow", "rewrite", "--allow", "backfill"],
             ["verify", table],
             ["history", table],
         ):

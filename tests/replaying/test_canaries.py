@@ -101,7 +101,7 @@ def test_no_value_of_a_row_reaches_anything_that_is_written_or_printed(
 
     target = write("next.avsc", NEXT)
     run("plan", uri, target, "--out", "plan.json")
-    assert run("apply", "plan.json", "--allow", "rewrite", "--allow", "backfill") == 0
+    assert run("apply", "plan.json", "--yes", "--allow", "rewrite", "--allow", "backfill") == 0
     for more in ((), ("--full", "--columns", "all", "--format", "json")):
         assert run("verify", uri, *more) == 0
     assert run("history", uri) == 0
@@ -111,7 +111,7 @@ def test_no_value_of_a_row_reaches_anything_that_is_written_or_printed(
     # Steps that the rows stand against, with rows that no target schema can read.
     for name, fields in (("strict.avsc", STRICT), ("enum.avsc", ENUM)):
         run("plan", uri, write(name, fields), "--mode", "NONE", "--out", f"{name}.json")
-        run("--debug", "apply", f"{name}.json", "--allow", "rewrite", "--allow", "backfill", "--allow", "drop")
+        run("--debug", "apply", f"{name}.json", "--yes", "--allow", "rewrite", "--allow", "backfill", "--allow", "drop")
 
     # A value changed behind the table's back, a row lost, a file damaged, one gone.
     table = le.open_table(uri)

@@ -32,8 +32,8 @@ def every_output(table: str, capsys: pytest.CaptureFixture[str]) -> Iterator[tup
     yield "plan", printed(capsys, "show", "plan.json")
     allow = ["--allow", "rewrite", "--allow", "backfill", "--allow", "drop"]
     yield "apply", printed(capsys, "apply", "plan.json", "--dry-run", *allow)
-    yield "apply", printed(capsys, "apply", "plan.json", *allow)
-    yield "apply", printed(capsys, "apply", "plan.json", *allow)
+    yield "apply", printed(capsys, "apply", "plan.json", "--yes", *allow)
+    yield "apply", printed(capsys, "apply", "plan.json", "--yes", *allow)
     verified = printed(capsys, "verify", table)
     yield "verify", verified
     yield "evidence", verified["evidence"]

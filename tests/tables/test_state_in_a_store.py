@@ -90,7 +90,7 @@ def test_a_store_that_refuses_stops_an_apply_before_the_table_is_touched(
     plan = str(le.plan(orders, V2).save(tmp_path / "plan.json"))
     before = sorted(str(path) for path in (tmp_path / "orders").rglob("*"))
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-secret-that-is-wrong")
-    assert main(["apply", plan, "--allow", "rewrite"]) == 2
+    assert main(["apply", plan, "--yes", "--allow", "rewrite"]) == 2
     said = capsys.readouterr().err
     assert len(said.splitlines()) == 3
     assert "permission denied" in said or "credentials" in said

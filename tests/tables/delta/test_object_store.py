@@ -129,8 +129,8 @@ def test_the_command_line_reaches_an_object_store_through_the_environment(
     for command, code in (
         (["describe", reached], 0),
         (["plan", reached, str(target), "--out", plan, "--detailed-exitcode"], 3),
-        (["apply", plan], 1),
-        (["apply", plan, "--allow", "backfill"], 0),
+        (["apply", plan, "--yes"], 1),
+        (["apply", plan, "--yes", "--allow", "backfill"], 0),
         (["verify", reached, "--full"], 0),
         (["history", reached], 0),
     ):
@@ -208,7 +208,7 @@ def test_wrong_credentials_are_three_lines_without_a_secret_and_change_nothing(
     for command in (
         ["describe", reached],
         ["plan", reached, target],
-        ["apply", plan, "--allow", "backfill"],
+        ["apply", plan, "--yes", "--allow", "backfill"],
         ["verify", reached],
         ["history", reached],
     ):

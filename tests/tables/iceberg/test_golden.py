@@ -247,7 +247,7 @@ def test_a_column_is_added_over_equality_deletes_and_nothing_is_said_to_be_repla
     Path("target.avsc").write_text(json.dumps(target))
     assert main(["plan", uri, "target.avsc", "--mode", "NONE", "--out", "plan.json"]) == 0
     assert "TABLE-ROWS-UNREADABLE" in capsys.readouterr().out
-    assert main(["apply", "plan.json"]) == 0
+    assert main(["apply", "plan.json", "--yes"]) == 0
     printed = capsys.readouterr().out
     assert "was replayed" in printed
     assert "equality key: id, name" in printed

@@ -169,8 +169,8 @@ def test_the_command_line_finds_the_catalog_in_pyicebergs_own_configuration(
     for command, code in (
         (["describe", uri], 0),
         (["plan", uri, str(target), "--out", str(plan), "--detailed-exitcode"], 3),
-        (["apply", str(plan)], 1),
-        (["apply", str(plan), "--allow", "backfill"], 0),
+        (["apply", str(plan), "--yes"], 1),
+        (["apply", str(plan), "--yes", "--allow", "backfill"], 0),
         (["verify", uri, "--full"], 0),
         (["history", uri], 0),
     ):
