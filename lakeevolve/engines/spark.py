@@ -118,6 +118,11 @@ class SparkEngine:
             frame = self.session.createDataFrame(rows, "number long, items binary")
             frame = frame.repartitionByRange(len(rows), "number")
             answers = frame.mapInArrow(_mapped(sent), _ANSWERS).collect()
+        except ImportError as error:
+            # mapInArrow wants pandas to be there, though no row becomes one of its frames.
+            raise EngineError(
+                "Spark lacks a Python package", hint="pip install 'lakeevolve[spark]', on the executors too"
+            ) from error
         except Exception as error:
             # Spark's own text holds the worker's trace, in which there may be a value of a row.
             raise EngineError(
