@@ -20,7 +20,7 @@ from lakeevolve.model.schema import Schema
 from lakeevolve.tables import delta, iceberg
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "how-to" / "project-file.md").read_text(encoding="utf-8")
-CONFIG, APPROVAL = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+CONFIG, MAPPED, APPROVAL = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 COMMANDS = [
     line.partition("  #")[0]
     for block in re.findall(r"^```bash\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
@@ -125,3 +125,17 @@ def test_options_reach_the_tables_as_the_page_says(project: Path, capsys: pytest
 def test_the_table_of_exit_codes_is_the_order_in_which_they_count() -> None:
     codes = [int(code) for code in re.findall(r"^\| .* \| (\d+) \|$", PAGE, re.MULTILINE)]
     assert tuple(codes) == PRECEDENCE
+
+
+def test_the_mapping_of_the_page_is_one() -> None:
+    from lakeevolve.config.load import parse_project
+    from lakeevolve.model.mapping import columns_of
+
+    (options,) = parse_project("version: 1\n" + MAPPED).entry.tables.values()
+    address = {"type": "record", "name": "Address", "fields": [{"name": "zipCode", "type": "string"}]}
+    order = {**record({"name": "orderId", "type": "long"}, {"name": "shipTo", "type": address}), "name": "Order"}
+    envelope = le.load(record({"name": "op", "type": "string"}, {"name": "after", "type": ["null", order]}))
+    made = columns_of(options.mapping, envelope).schema(envelope).record
+    assert [field.name for field in made.fields] == ["order_id", "ship_to"]
+    assert [field.name for field in made.fields[1].type.fields] == ["zip_code"]  # type: ignore[union-attr]
+    assert options.foreign == ("kafka_*",)
