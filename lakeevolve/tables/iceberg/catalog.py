@@ -123,7 +123,13 @@ def _embedded(where: str) -> Any:
 
 def _configured(location: Location, options: Mapping[str, Any]) -> Catalog:
     try:
-        return load_catalog(location.catalog, **options)
+        catalog = load_catalog(location.catalog, **options)
+        engine = getattr(catalog, "engine", None)
+        if engine is not None:
+            from lakeevolve.tables.iceberg.embedded import show_only_what_landed
+
+            show_only_what_landed(engine)
+        return catalog
     except LakeEvolveError:
         raise
     except theirs.NotInstalledError as error:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,10 @@ import pyarrow as pa
 import pytest
 from pyiceberg.exceptions import CommitStateUnknownException
 from pyiceberg.types import IntegerType, StringType
+from pyiceberg.utils.config import Config
 
-from lakeevolve.errors import CommitConflict, PlanBlocked, TableError, UnsupportedTable
+import lakeevolve as le
+from lakeevolve.errors import CatalogUnavailable, CommitConflict, PlanBlocked, TableError, UnsupportedTable
 from lakeevolve.tables.iceberg import open_table
 
 OLD = {
@@ -298,3 +302,35 @@ def test_a_file_that_is_gone_is_not_rewritten(workshop: Any) -> None:
     table.refresh()
     with pytest.raises(TableError):
         table.stage(evolved.evolution)
+
+
+@pytest.mark.parametrize("kind", ["embedded", "configured"])
+@pytest.mark.parametrize("target", [OPTIONAL, BACKFILLED], ids=["metadata", "backfill"])
+def test_a_commit_that_somebody_who_reads_the_catalog_held_up_is_not_taken_for_landed(
+    kind: str, target: Any, workshop: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKEEVOLVE_STATE", str(tmp_path / "state"))
+    table = workshop.table(OLD, ROWS, mark=True)
+    file = workshop.folder / "lake" / "catalog.db"
+    uri = table.uri if kind == "embedded" else "iceberg:held/shop.t"
+    options = {"TYPE": "sql", "URI": f"sqlite:///{file}", "WAREHOUSE": file.parent.as_uri()}
+    with contextlib.closing(sqlite3.connect(file)) as known:
+        known.execute("UPDATE iceberg_tables SET catalog_name = 'held'")
+        known.execute("UPDATE iceberg_namespace_properties SET catalog_name = 'held'")
+        known.commit()
+    for option, value in options.items():
+        monkeypatch.setenv(f"PYICEBERG_CATALOG__HELD__{option}", value)
+    monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())
+    # A lock is waited for: five seconds unless told otherwise.
+    monkeypatch.setattr(sqlite3.dbapi2, "connect", functools.partial(sqlite3.connect, timeout=0.1))
+    plan = le.plan(uri, target)
+    with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM iceberg_tables").fetchone()
+        for _ in range(2):
+            with pytest.raises(CatalogUnavailable, match="did not answer"):
+                le.apply(plan, allow=("backfill",))
+            assert [version.number for version in le.open_table(uri).history()] == [1]
+    assert le.apply(plan, allow=("backfill",)).status == "applied"
+    assert [version.number for version in le.open_table(table.uri).history()] == [1, 2]
+    assert le.verify(table.uri).ok
