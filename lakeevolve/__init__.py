@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeevolve import errors
 from lakeevolve._api import (
+    adopt,
     apply,
     apply_changes,
     arrow_schema,
@@ -56,6 +57,7 @@ __all__ = [
     "Schema",
     "Waiver",
     "__version__",
+    "adopt",
     "apply",
     "apply_changes",
     "arrow_schema",

@@ -6,7 +6,7 @@ Nothing here prints, exits or imports a table library before it is needed.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lakeevolve.model.change import Change
     from lakeevolve.model.diff import Diff
     from lakeevolve.model.schema import Schema
+    from lakeevolve.planning.adoption import Adoption
     from lakeevolve.planning.plan import Plan
     from lakeevolve.replaying.project import ReplayOutput
     from lakeevolve.replaying.result import ReplayResult
@@ -175,6 +176,49 @@ def describe(table: Table | str) -> Description:
     from lakeevolve.tables.description import describe as make
 
     return make(open_table(table) if isinstance(table, str) else table)
+
+
+def adopt(
+    tables: str | Sequence[str],
+    against: str | Sequence[str],
+    apply: bool = False,
+    *,
+    mode: str = "BACKWARD",
+    until: date | None = None,
+    approver: str = "",
+) -> Adoption:
+    """Find out what tables are that were never managed: which version of which schema, by their metadata alone.
+
+    Parameters
+    ----------
+    tables:
+        URIs or patterns: ``delta:lake/*``, ``iceberg:lake/shop.*``.
+    against:
+        Folders of schemas, or other sources, each a subject or several.
+    apply:
+        Write the markers of those that are a version exactly. No column and no row changes.
+    mode, until, approver:
+        The compatibility mode, the last day of the baseline (90 days from now) and who lets it pass.
+
+    Returns
+    -------
+    Adoption
+        ``tables`` says of each its ``kind`` (exact, behind, ahead, conflicting, unmatched, managed, unreadable),
+        ``subject``, ``version``, proposed ``mapping`` and ``foreign`` columns and ``baseline``; ``to_yaml()`` and
+        ``save(path)`` give the proposal for review.
+
+    Examples
+    --------
+    >>> adopt("delta:lake/*", "schemas").save("adoption.yaml")  # doctest: +SKIP
+    """
+    from lakeevolve.applying.adoption import record
+    from lakeevolve.planning.adoption import adoption
+
+    def listed(given: str | Sequence[str]) -> Sequence[str]:
+        return [given] if isinstance(given, str) else given
+
+    found = adoption(listed(tables), listed(against), mode=mode, until=until, approver=approver)
+    return record(found) if apply else found
 
 
 def plan(

@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "revert": "undo:revert",
     "history": "history:history",
     "describe": "describe:describe",
+    "adopt": "adopt:adopt",
     "rules": "rules:rules",
     "explain": "rules:explain",
     "schema": "schema:schema",

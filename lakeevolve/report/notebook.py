@@ -7,8 +7,10 @@ from lakeevolve.model.diff import Diff
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.sentence import short_json
 from lakeevolve.model.types import NO_DEFAULT, Array, AvroType, Map, Record, Union, branch_names, describe
+from lakeevolve.planning.adoption import Adoption
 from lakeevolve.planning.plan import Plan
 from lakeevolve.report import outcome as outcomes
+from lakeevolve.report.adoption import of_adoption
 from lakeevolve.report.html import fragment
 from lakeevolve.report.outcome import Outcome
 from lakeevolve.rules.modes import Report
@@ -26,6 +28,8 @@ def shown(value: object) -> str:
             made = outcomes.of_check(value)
         case Plan():
             made = outcomes.of_plan(value)
+        case Adoption():
+            made = of_adoption(value)
         case Description():
             made = outcomes.of_description(value.to_json())
         case _:

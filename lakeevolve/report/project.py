@@ -11,8 +11,10 @@ from lakeevolve.report.json import FORMAT_VERSION
 from lakeevolve.report.outcome import Outcome, of_application, of_check, of_plan, of_verify
 from lakeevolve.report.text import counted, findings_text
 from lakeevolve.rules.findings import Finding
+from lakeevolve.rules.route import REFUSED
 
 if TYPE_CHECKING:
+    from lakeevolve.planning.plan import Plan
     from lakeevolve.planning.project import Part, Parts
 
 _RANKS = {"info": 0, "warning": 1, "error": 2, "never": 3}
@@ -29,7 +31,7 @@ def code_of(kind: str, part: Part, fail_on: str, *, detailed: bool = False) -> i
         case "check":
             return _FOUND if _fails(value.findings, fail_on) else 0
         case "plan":
-            if value.refused or _fails(value.findings, fail_on):
+            if _refuses(value) or _fails(value.findings, fail_on):
                 return _FOUND
             return _CHANGES if detailed and not value.empty else 0
     return 0 if value.ok else ReplayMismatch.exit_code
@@ -37,6 +39,12 @@ def code_of(kind: str, part: Part, fail_on: str, *, detailed: bool = False) -> i
 
 def _fails(findings: tuple[Finding, ...], fail_on: str) -> bool:
     return any(_RANKS[found.severity] >= _RANKS[fail_on] and not found.waived for found in findings)
+
+
+def _refuses(plan: Plan) -> bool:
+    """Whether a step is refused that nobody let pass. Apply refuses the plan all the same."""
+    passed = {found.path for found in plan.findings if found.rule == REFUSED.id and found.waived}
+    return any(not step.changes or {change.path for change in step.changes} - passed for step in plan.refused)
 
 
 def code_of_all(parts: Parts, fail_on: str, *, detailed: bool = False) -> int:

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from lakeevolve.errors import ConfigError
+from lakeevolve.planning.adoption import KINDS
 from lakeevolve.planning.schema import PLAN
 
 _DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -224,6 +225,24 @@ SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = {
         partitioning={"type": "array"},
         features={"type": "object"},
         counts=_object(files=_COUNT, rows=_COUNT, bytes=_COUNT),
+    ),
+    "adopt": _record(
+        "adoption",
+        until=_TEXT,
+        tables=_list(
+            _object(
+                table=_TEXT,
+                **{"class": {"type": "string", "enum": list(KINDS)}},
+                subject=_or_null(_TEXT),
+                version=_or_null(_COUNT),
+                newest=_or_null(_COUNT),
+                mapping=_PATHS,
+                foreign=_list(_TEXT),
+                reasons=_list(_TEXT),
+                baseline=_list(_FINDING),
+                status=_TEXT,
+            )
+        ),
     ),
     "rules": {
         "$schema": _DRAFT,

@@ -50,6 +50,8 @@ def sections(outcome: Outcome) -> list[Section]:
             found = [*_versions(record["versions"])]
         case "describe":
             found = [*_described(record)]
+        case "adopt":
+            found = [*_adopted(record["tables"])]
         case "project":
             found = [*_parts(outcome), *_findings(outcome.own)]
         case _:
@@ -198,6 +200,17 @@ def _described(record: Mapping[str, Any]) -> Iterator[Section]:
     # Markdown and HTML fold spaces, so what is inside of another column is set off by dots.
     columns = tuple((row[0].replace("  ", "· "), *row[1:]) for row in rows)
     yield Section(f"Columns ({len(rows)})", columns, tuple(head))
+
+
+def _adopted(tables: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
+    def row(each: Mapping[str, Any]) -> tuple[str, ...]:
+        said = [*each["reasons"], *(f"{path} is {column}" for path, column in each["mapping"].items())]
+        said += [f"foreign: {', '.join(each['foreign'])}"] if each["foreign"] else []
+        said += [f"baseline: {counted(len(each['baseline']), 'finding')}"] if each["baseline"] else []
+        of = "" if each["subject"] is None else f"{each['subject']}, version {each['version']} of {each['newest']}"
+        return each["table"], each["class"], of, "; ".join(said), each["status"]
+
+    yield Section("Tables", tuple(map(row, tables)), ("table", "class", "is", "because", "marker"))
 
 
 def _versions(versions: Sequence[Mapping[str, Any]]) -> Iterator[Section]:

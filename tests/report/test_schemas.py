@@ -24,6 +24,7 @@ def every_output(table: str, capsys: pytest.CaptureFixture[str]) -> Iterator[tup
     yield "diff", printed(capsys, "diff", "schemas/old.avsc", "schemas/new.avsc")
     yield "check", printed(capsys, "check", "schemas/old.avsc", "schemas/new.avsc", code=1)
     yield "describe", printed(capsys, "describe", table)
+    yield "adopt", printed(capsys, "adopt", table, "--against", "schemas")
     yield "plan", printed(capsys, "plan", table, "schemas/new.avsc", code=1)
     plan = printed(capsys, "plan", table, "schemas/fine.avsc", "--out", "plan.json")
     yield "plan", plan
