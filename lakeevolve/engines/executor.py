@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic
 
 from lakeevolve.engines.protocol import Item, Result
+from lakeevolve.engines.quiet import Quiet, TaskFailed
 from lakeevolve.errors import EngineError, LakeEvolveError
 
 #: How often an item is tried before its failure counts.
@@ -119,10 +120,10 @@ class ExecutorEngine:
 
     def _submit(self, function: Callable[[Item], Result], item: Item) -> Future[Result]:
         try:
-            return self._executor.submit(function, item)
+            return self._executor.submit(Quiet(function), item)
         except BrokenExecutor:
             self._executor = self._again()
-            return self._executor.submit(function, item)
+            return self._executor.submit(Quiet(function), item)
         except RuntimeError as error:
             raise EngineError(
                 "the executor was shut down and takes no more work", hint="hand over one that is open"
@@ -139,8 +140,8 @@ def _failed(attempt: _Attempt[Item], error: BaseException | None) -> _Attempt[It
     attempt.failed += 1
     if attempt.failed < TRIES:
         return attempt
-    # The library's own text may hold a value of a row.
-    what = "the worker died each time" if error is None else f"the last time with {type(error).__name__}"
+    name = str(error) if isinstance(error, TaskFailed) else type(error).__name__
+    what = "the worker died each time" if error is None else f"the last time with {name}"
     raise EngineError(
         f"a task failed {TRIES} times, {what}",
         where=getattr(attempt.item, "path", None),

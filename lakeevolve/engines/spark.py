@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from lakeevolve.engines.protocol import Item, Result
+from lakeevolve.engines.quiet import Quiet
 from lakeevolve.errors import EngineError, LakeEvolveError
 
 #: Tasks for each core of the cluster.
@@ -107,7 +108,7 @@ class SparkEngine:
         try:
             from pyspark import cloudpickle
 
-            sent = cloudpickle.dumps(function)
+            sent = cloudpickle.dumps(Quiet(function))
             rows = [(number, pickle.dumps(group)) for number, group in enumerate(groups)]
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise EngineError(
@@ -124,7 +125,7 @@ class SparkEngine:
                 "Spark lacks a Python package", hint="pip install 'lakeevolve[spark]', on the executors too"
             ) from error
         except Exception as error:
-            # Spark's own text holds the worker's trace, in which there may be a value of a row.
+            # Spark's own text is the worker's whole trace.
             raise EngineError(
                 f"Spark gave up on the work ({type(error).__name__})",
                 hint="nothing was committed; see the executors' logs, or run with --engine local to see the cause",

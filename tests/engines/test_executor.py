@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import traceback
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -120,6 +121,7 @@ def test_a_failure_of_a_library_is_told_without_its_text(processes: ProcessEngin
         list(processes.map_unordered(hiccup, TASKS[:1]))
     assert "ValueError" in str(caught.value)
     assert "4711" not in " ".join(caught.value.lines())
+    assert "4711" not in "".join(traceback.format_exception(caught.value)), "workers log what they raise"
 
 
 def test_what_cannot_be_sent_is_refused_before_anything_runs(processes: ProcessEngine) -> None:
