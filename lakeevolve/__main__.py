@@ -6,8 +6,9 @@ import gc
 import io
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 
-from lakeevolve.errors import LakeEvolveError
+from lakeevolve.errors import InvalidConfig, LakeEvolveError
 
 INTERRUPTED = 130
 COULD_NOT_RUN = 2
@@ -24,6 +25,7 @@ def main(args: Sequence[str] | None = None) -> int:
         code = app(args=given, prog_name="lakeevolve", standalone_mode=False)
         sys.stdout.flush()
     except LakeEvolveError as error:
+        _list_faults(error, given)
         return _fail(error, error.lines(), error.exit_code, given, debug)
     except KeyboardInterrupt:
         return _interrupted(given)
@@ -37,6 +39,18 @@ def main(args: Sequence[str] | None = None) -> int:
     if code == INTERRUPTED:
         return _interrupted(given)
     return code if isinstance(code, int) else 0
+
+
+def _list_faults(error: LakeEvolveError, given: Sequence[str]) -> None:
+    """Faults of a file go to stdout where JSON was asked for: three lines do not hold them."""
+    if isinstance(error, InvalidConfig) and ("--format=json" in given or ("--format", "json") in pairwise(given)):
+        import json
+
+        from lakeevolve.cli.secrets import known_secrets
+        from lakeevolve.redaction import redact
+
+        text = json.dumps(error.to_json(), indent=2, ensure_ascii=False)
+        sys.stdout.write(redact(text, known_secrets(given)) + "\n")
 
 
 def _unplanned(error: Exception, given: Sequence[str], debug: bool) -> int:

@@ -157,10 +157,15 @@ class InvalidConfig(ConfigError):
         return self
 
     def lines(self) -> tuple[str, ...]:
-        """One fault as every error; several as one line for each."""
+        """One fault as every error; two with a line for each; of more, the first one and how to see them all."""
         if len(self.faults) == 1:
             return super().lines()
-        return (self.what, *(" ".join(fault.split()) for fault in self.faults))
+        first, second, *more = (" ".join(fault.split()) for fault in self.faults)
+        return (self.what, first, f"next: --format json lists the {len(self.faults) - 1} others" if more else second)
+
+    def to_json(self) -> dict[str, object]:
+        """All of it, for programs."""
+        return {"error": self.what, "faults": list(self.faults), "exit_code": self.exit_code}
 
 
 class StateUnavailable(ConfigError):

@@ -181,6 +181,21 @@ def test_a_state_folder_that_cannot_be_written(
     assert len(le.open_table(table).history()) == 1
 
 
+def test_many_faults_of_a_file_are_three_lines_and_json_lists_them_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lakeevolve.yaml").write_text("version: 3\npolcy: {}\nsubject: {}\ntable: {}\n")
+    for command in ("check", "plan", "apply", "verify"):
+        said = fails(capsys, command, *(["--yes"] if command == "apply" else []))
+        assert "4 faults" in said
+        assert "--format json" in said
+        assert main([command, "--format", "json"]) == 2
+        printed = capsys.readouterr()
+        assert len(json.loads(printed.out)["faults"]) == 4
+        assert len(printed.err.splitlines()) == 3
+
+
 def test_ctrl_c_is_said_in_a_line_and_exits_130(
     good: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

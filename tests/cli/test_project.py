@@ -231,7 +231,7 @@ def test_with_approved_only_what_an_approval_covers_is_applied_and_the_ledger_na
         assert said in shop.run("apply", "-s", "orders", "--approved", *ALL, code=code)
     assert "approved by ann@example.com" in shop.run("history", shop.json("check", "-s", "orders")["parts"][0]["table"])
     (folder / "2.approval.yaml").write_text("plan: x\n")
-    assert "2.approval.yaml:1: plan is no intent digest" in shop.fails("apply", "--approved", *ALL)
+    assert "2.approval.yaml:1: approver is missing" in shop.fails("apply", "--approved", *ALL)
 
 
 def test_one_plan_is_applied_with_the_approval_that_lies_beside_it_or_in_the_projects_folder(shop: Here) -> None:
@@ -435,8 +435,10 @@ def test_where_a_waiver_is_of_no_table_check_knows_that_it_waives_nothing(versio
 
 def test_faults_of_the_file_are_all_told_and_nothing_is_run(here: Here) -> None:
     here.file("subjects:\n  orders: {sorce: x}\npolcy: {}\n")
-    said = here.fails("check")
-    assert [line.split(":")[1] for line in said.splitlines()[1:]] == ["4", "4", "5"]
+    assert "lakeevolve.yaml holds 3 faults" in here.fails("check")
+    assert main(["check", "--format", "json"]) == 2
+    told = json.loads(here.capsys.readouterr().out)["faults"]
+    assert [fault.split(":")[1] for fault in told] == ["4", "4", "5"]
     for command in ("plan", "verify"):
         here.fails(command)
     here.fails("apply", "--yes")

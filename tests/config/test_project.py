@@ -195,13 +195,20 @@ def test_all_faults_are_told_together_whatever_their_kind() -> None:
     assert lines == [7, 8, 13, 26, 32]
 
 
-def test_one_fault_is_three_lines_and_several_are_a_line_each(tmp_path: Path) -> None:
+def test_faults_are_told_in_three_lines_and_json_lists_them_all(tmp_path: Path) -> None:
     with pytest.raises(InvalidConfig) as caught:
         parse_project("version: 1\npolcy: {}\n", NAME)
     assert caught.value.lines() == ("unknown key polcy", "at: lakeevolve.yaml, line 2", "next: did you mean policy?")
     with pytest.raises(InvalidConfig) as caught:
         parse_project("version: 3\npolcy: {}\n", NAME)
     assert [text.split(":")[0] for text in caught.value.lines()] == ["lakeevolve.yaml holds 2 faults"] + [NAME] * 2
+    with pytest.raises(InvalidConfig) as caught:
+        parse_project("version: 3\npolcy: {}\nsubject: {}\ntable: {}\n", NAME)
+    first, second, third = caught.value.lines()
+    assert first == "lakeevolve.yaml holds 4 faults"
+    assert second == "lakeevolve.yaml:1: version is the version of the file's format; write version: 1"
+    assert third == "next: --format json lists the 3 others"
+    assert len(caught.value.to_json()["faults"]) == 4  # type: ignore[arg-type]
 
 
 def test_a_mapping_and_foreign_columns_are_paths_and_names() -> None:
