@@ -24,6 +24,7 @@ COMMANDS: Final = {
     "history": "history:history",
     "describe": "describe:describe",
     "adopt": "adopt:adopt",
+    "init": "init:init",
     "rules": "rules:rules",
     "explain": "rules:explain",
     "schema": "schema:schema",

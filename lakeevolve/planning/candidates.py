@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from lakeevolve import sources
 from lakeevolve.config.project import Project, Subject
@@ -15,6 +16,9 @@ from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import Record
 from lakeevolve.sources.folder import files_of
 from lakeevolve.sources.names import is_schema_file
+
+#: Folders that tools fill.
+_TOOLS: Final = frozenset({"node_modules", "venv", "site-packages", "build", "dist", "target"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,25 +69,36 @@ def candidates(against: Iterable[str], project: Project | None = None) -> tuple[
             where=", ".join(wanted) or "lakeevolve.yaml",
             hint="name a folder of *.avsc files, a source, or a subject of lakeevolve.yaml",
         )
-    return _distinct(found)
+    return distinct(found)
 
 
-def in_folder(folder: Path) -> list[Candidate]:
-    """The subjects of a folder and of those inside it, without hidden ones. Files that are no schema are left out."""
+def in_folder(folder: Path, broken: Callable[[Path, LakeEvolveError], None] | None = None) -> list[Candidate]:
+    """The subjects of a folder and of those inside it, without hidden ones and those of tools.
+
+    A schema that cannot be read raises its error, or is told to *broken* and left out.
+    """
     found: list[Candidate] = []
     for root, inside, files in os.walk(folder):
-        inside[:] = sorted(each for each in inside if not each.startswith((".", "_")))
+        inside[:] = sorted(filter(is_own, inside))
         if any(is_schema_file(each) for each in files):
-            found += _in_one(Path(root))
+            found += _in_one(Path(root), broken)
     return found
 
 
-def _in_one(folder: Path) -> Iterator[Candidate]:
+def is_own(folder: str) -> bool:
+    """Whether a folder of this name may hold what people keep there, and not what tools do."""
+    return not folder.startswith((".", "_")) and folder not in _TOOLS
+
+
+def _in_one(folder: Path, broken: Callable[[Path, LakeEvolveError], None] | None) -> Iterator[Candidate]:
     lines: dict[str, list[tuple[Path, Schema]]] = {}
     for file in files_of(folder):
         try:
             schema = sources.load(file, lenient=True)
-        except LakeEvolveError:
+        except LakeEvolveError as error:
+            if broken is None:
+                raise
+            broken(file, error)
             continue
         if isinstance(schema.root, Record):
             lines.setdefault(schema.root.name, []).append((file, schema))
@@ -125,7 +140,8 @@ def _simple(schema: Schema) -> str:
     return schema.root.name.rpartition(".")[2].lower()
 
 
-def _distinct(found: Iterable[Candidate]) -> tuple[Candidate, ...]:
+def distinct(found: Iterable[Candidate]) -> tuple[Candidate, ...]:
+    """The candidates with names of their own, one for each source."""
     kept: dict[str, Candidate] = {}
     for each in found:
         name, number = each.name, 2

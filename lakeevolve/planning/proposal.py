@@ -101,13 +101,19 @@ def _told(each: Adopted) -> str:
 
 
 def _options(each: Adopted, folder: Path) -> Iterator[str]:
-    if each.subject is None or not (each.mapping or each.foreign):
+    if each.subject is not None:
+        yield from options_lines(placed(each.uri, folder), each.mapping, each.foreign)
+
+
+def options_lines(uri: str, mapping: Mapping[str, str], foreign: Iterable[str]) -> Iterator[str]:
+    """What holds for one table, where there is anything to be said."""
+    if not (mapping or foreign):
         return
-    yield f"  {text(glob.escape(placed(each.uri, folder)))}:"
-    if each.mapping:
-        yield f"    mapping: {_mapping(each.mapping)}"
-    if each.foreign:
-        yield f"    foreign: [{', '.join(map(text, each.foreign))}]"
+    yield f"  {text(glob.escape(uri))}:"
+    if mapping:
+        yield f"    mapping: {_mapping(mapping)}"
+    if foreign:
+        yield f"    foreign: [{', '.join(map(text, foreign))}]"
 
 
 def _waivers(adoption: Adoption) -> Iterator[str]:
