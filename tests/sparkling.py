@@ -99,7 +99,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spark]:
         "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     }
-    builder = sql.SparkSession.builder.master("local[2]").appName("lakeevolve")
+    # Two cores, and four tries of a task: a plain local[2] tries once.
+    builder = sql.SparkSession.builder.master("local[2,4]").appName("lakeevolve")
     for option, value in options.items():
         builder = builder.config(option, value)
     session = builder.getOrCreate()
