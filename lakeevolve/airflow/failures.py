@@ -99,13 +99,13 @@ def _has_airflow() -> bool:
 
 
 def _is_theirs(error: Exception) -> bool:
-    from airflow.exceptions import AirflowException
+    from airflow.providers.common.compat.sdk import AirflowException
 
     return isinstance(error, AirflowException)
 
 
 def _failure(error: BaseException, text: str, code: int) -> Exception:
-    from airflow.exceptions import AirflowException, AirflowFailException
+    from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
     kind = AirflowException if may_pass(error) else AirflowFailException
     failed: Exception = kind(f"{redact(text)} (exit {code})")

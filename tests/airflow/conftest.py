@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -135,3 +136,9 @@ def orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str
         return "delta:lake/orders"
 
     return make
+
+
+if find_spec("airflow") is not None:
+    # Airflow makes its home when it is imported.
+    os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="airflow-")
+    os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"

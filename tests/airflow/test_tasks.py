@@ -32,6 +32,12 @@ ALLOW = ("rewrite", "backfill")
 HEAVY = ("pyarrow", "pyiceberg", "deltalake", "fastavro", "pydantic", "yaml", "sqlalchemy", "airflow")
 
 
+@pytest.fixture(autouse=True)
+def without_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where Airflow is installed, what is raised here is lakeevolve's own."""
+    monkeypatch.setattr("lakeevolve.airflow.failures._has_airflow", lambda: False)
+
+
 @pytest.fixture
 def table(orders: Callable[..., str], tmp_path: Path) -> str:
     return orders(tmp_path / "place")
