@@ -44,8 +44,21 @@ NAN_BESIDE_ONE_VALUE: Final = "nan-beside-one-value"
 #: (delta-io/delta#7091).
 EMPTY_PARTITION_VALUE: Final = "empty-partition-value"
 
+#: In a file that lacks a column, a filter's value is compared with the column's `initial-default` as Python holds it:
+#: a date, a time or an instant with a count of days or microseconds, which `=` and `in` never find equal and `<` fails
+#: on, and a float with a double of the same digits.
+DEFAULT_AS_PYTHON_HOLDS_IT: Final = "default-as-python-holds-it"
+
 KNOWN: Final[Mapping[str, frozenset[str]]] = {
-    "pyiceberg": frozenset({NULL_LIST_OF_STRUCTS, FILTER_BENEATH_NULL, FILTER_ON_UUID, LITERAL_IN_FILE_TYPE}),
+    "pyiceberg": frozenset(
+        {
+            NULL_LIST_OF_STRUCTS,
+            FILTER_BENEATH_NULL,
+            FILTER_ON_UUID,
+            LITERAL_IN_FILE_TYPE,
+            DEFAULT_AS_PYTHON_HOLDS_IT,
+        }
+    ),
     "delta-rs": frozenset({FILTER_BENEATH_NULL, NAN_BESIDE_ONE_VALUE, EMPTY_PARTITION_VALUE}),
     # polars reads Delta through the Delta kernel.
     "polars": frozenset({EMPTY_PARTITION_VALUE}),
@@ -62,6 +75,8 @@ TEXTS: Final[Mapping[str, str]] = {
     "(apache/datafusion#24804)",
     EMPTY_PARTITION_VALUE: "an empty partition value, which is null by the Delta protocol, reads as empty; readers "
     "differ on it (delta-io/delta#7091)",
+    DEFAULT_AS_PYTHON_HOLDS_IT: "a filter compares the metadata's default for old rows (initial-default) as Python "
+    "holds it, and so fails, or keeps or loses the rows wrongly",
 }
 
 

@@ -47,6 +47,10 @@ def modelled(
     """
     if faults.has(reader, faults.EMPTY_PARTITION_VALUE) and predicate.path in file.misread:
         return _empty(file, predicate)
+    if faults.has(reader, faults.DEFAULT_AS_PYTHON_HOLDS_IT):
+        found = _defaulted(folds, file, predicate)
+        if found is not None:
+            return found
     if faults.has(reader, faults.LITERAL_IN_FILE_TYPE):
         return _narrowed(folds, file, predicate)
     if faults.has(reader, faults.NAN_BESIDE_ONE_VALUE):
@@ -164,6 +168,49 @@ def _name(union: Union, index: int) -> str:
 
 def _beneath(part: str, parts: Sequence[str] | None) -> Sequence[str] | None:
     return None if parts is None else (part, *parts)
+
+
+# --- a default in the metadata that is compared as Python holds it ----------------------------------------------------
+
+_COUNTED: Final = ("date", "time-", "timestamp-", "local-timestamp-")
+
+
+def fails(reader: str, folds: Folds, file: DataFile, predicate: Predicate) -> bool:
+    """Whether a reader with a listed fault fails on a file under a filter."""
+    if predicate.op != "<" or not faults.has(reader, faults.DEFAULT_AS_PYTHON_HOLDS_IT):
+        return False
+    return predicate.path in file.defaulted and _counted(folds, predicate.path)
+
+
+def _defaulted(folds: Folds, file: DataFile, predicate: Predicate) -> Modelled | None:
+    """pyiceberg decides once for the whole of a file that lacks the column, by the default in Python's type."""
+    value = file.defaulted.get(predicate.path)
+    if value is None or predicate.op == "is null":
+        return None
+    if _counted(folds, predicate.path):
+        all_ = False
+    elif _plain(find_type(folds.newest.schema.root, predicate.path)) == "float":
+        match predicate.op:
+            case "=":
+                all_ = value == predicate.value
+            case "<":
+                all_ = value < predicate.value
+            case _:
+                all_ = value in predicate.value
+    else:
+        return None
+    return Modelled(faults.DEFAULT_AS_PYTHON_HOLDS_IT, lambda rows: rows if all_ else rows.filter(_none(rows)))
+
+
+def _none(rows: Rows) -> pa.Array:
+    return pa.repeat(pa.scalar(False), rows.batch.num_rows)
+
+
+def _counted(folds: Folds, path: str) -> bool:
+    """Whether a leaf of the newest version is a date, a time or an instant."""
+    type_ = find_type(folds.newest.schema.root, path)
+    bare = without_null(type_) if type_ is not None else None
+    return isinstance(bare, Primitive) and bare.logical is not None and bare.logical.name.startswith(_COUNTED)
 
 
 # --- partition values that are empty ---------------------------------------------------------------------------------

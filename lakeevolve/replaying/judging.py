@@ -14,7 +14,7 @@ from lakeevolve.model.types import Fixed, Primitive
 from lakeevolve.replaying import faults, predicates, why
 from lakeevolve.replaying.compare import Mismatch, differences
 from lakeevolve.replaying.faults import ReaderFault
-from lakeevolve.replaying.filterfaults import Modelled, modelled
+from lakeevolve.replaying.filterfaults import Modelled, fails, modelled
 from lakeevolve.replaying.leafsums import LeafSum, given
 from lakeevolve.replaying.multiset import Located, Rows, Side, locate
 from lakeevolve.replaying.predicates import Filter
@@ -45,6 +45,9 @@ def check_multiset(
         if predicate is not None and faults.has(job.reader, faults.FILTER_ON_UUID) and _is_uuid(job, predicate):
             reader_faults.append(_filter_fault(job, faults.FILTER_ON_UUID, file, predicate, 0))
             return []
+        failing = [] if predicate is None else [one for one in files if _fails(job, one, predicate)]
+        if asked is not None and failing:
+            return _beside(job, files, failing, asked, reader_faults)
         return [error.mismatch]
     if read.whole.exact == expected.exact:
         return []
@@ -84,6 +87,12 @@ def check_filter(
     except Unreadable:
         # Said below, once it is known whether it is a listed fault.
         pass
+    total, inner = _under(job, files, asked)
+    return check_multiset(job, files, total, file, asked, reader_faults, inner)
+
+
+def _under(job: Job, files: Sequence[DataFile], asked: Filter) -> tuple[Expected, Expected]:
+    """The digests of the rows that satisfy a filter: of all, and of those with the records that its leaf lies in."""
     total, inner = Expected(), Expected()
     for one in files:
         for rows in expected_rows(job, one):
@@ -92,7 +101,29 @@ def check_filter(
             made = Digested.of(rows.batch.select(list(asked.columns)), job.softly)
             total += made.sum(None, mask)
             inner += made.sum(None, mask if there is None else pc.and_(mask, there))
-    return check_multiset(job, files, total, file, asked, reader_faults, inner)
+    return total, inner
+
+
+def _fails(job: Job, file: DataFile, predicate: Predicate) -> bool:
+    return file.path not in job.anew and fails(job.reader, job.folds, file, predicate)
+
+
+def _beside(
+    job: Job, files: Sequence[DataFile], failing: Sequence[DataFile], asked: Filter, reader_faults: list[ReaderFault]
+) -> list[Mismatch]:
+    """Judge a filter under which the reader fails on some files by a listed fault: each of the others by itself.
+
+    A file that is yet to be written is no file that can be read by itself; it is judged once it is.
+    """
+    found: list[Mismatch] = []
+    for one in failing:
+        fault = faults.DEFAULT_AS_PYTHON_HOLDS_IT
+        reader_faults.append(_filter_fault(job, fault, one, asked.predicate, one.rows))
+    for one in files:
+        if one not in failing and one.path not in job.anew:
+            total, inner = _under(job, [one], asked)
+            found += check_multiset(job, [one], total, one, asked, reader_faults, inner)
+    return found
 
 
 def _modelled(

@@ -121,7 +121,8 @@ class DataFile:
     ``rows`` counts the rows in the file before deletes. ``version`` is the number of the table version it was written
     for, ``inferred`` whether that had to be read off its footer. ``added`` is the snapshot id or Delta version that
     added it. ``misread`` holds top-level columns of which some readers give another value than the metadata says, each
-    with that value. ``handle`` is the format module's own.
+    with that value; ``defaulted`` the leaves, by path, that the file lacks and that read a default in the metadata, as
+    the table's own library holds it. ``handle`` is the format module's own.
     """
 
     path: str
@@ -132,6 +133,7 @@ class DataFile:
     added: int | None = None
     handle: Any = field(default=None, compare=False, repr=False)
     misread: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    defaulted: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +338,10 @@ class Table(Protocol):
         ...
 
     def must_rewrite(
-        self, evolution_routes: Sequence[tuple[Change, Route]], files: Iterable[DataFile]
+        self,
+        evolution_routes: Sequence[tuple[Change, Route]],
+        files: Iterable[DataFile],
+        fills: Mapping[str, Fill] | None = None,
     ) -> tuple[DataFile, ...]:
         """Of the live files, those that must be written anew for these changes."""
         ...
@@ -375,6 +380,11 @@ class Table(Protocol):
 
     def writes(self, limit: int = 5) -> tuple[Write, ...]:
         """The last writes that others made, the newest first."""
+        ...
+
+    def resume(self, plan_digest: str | None) -> None:
+        """Go on with a plan of which commits have landed: from now on, files that came after them are of the version
+        that the plan makes; until None is given."""
         ...
 
     def progress_of(self, plan_digest: str) -> Literal["none", "partly", "done"]:

@@ -7,7 +7,7 @@ one schema served several versions, the order of snapshots decides.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -319,8 +319,15 @@ def _identity_values(metadata: TableMetadata, file: TheirFile) -> dict[int, Any]
     }
 
 
-def data_files(entries: Entries, history: History, metadata: TableMetadata, io: FileIO) -> tuple[DataFile, ...]:
-    """The files with the version that each was written for."""
+def data_files(
+    entries: Entries,
+    history: History,
+    metadata: TableMetadata,
+    io: FileIO,
+    defaulted: Callable[[str], Mapping[str, Any]] = lambda _path: {},
+) -> tuple[DataFile, ...]:
+    """The files with the version that each was written for. *defaulted* tells of a file, by its path, which leaves it
+    lacks that read a default in the metadata."""
     order = _Order(metadata)
     ids = cache(lambda schema_id: frozenset(schema_of(metadata, schema_id).field_ids))
     snapshots = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
@@ -354,6 +361,7 @@ def data_files(entries: Entries, history: History, metadata: TableMetadata, io: 
                 inferred=inferred,
                 added=entry.snapshot_id,
                 handle=handle,
+                defaulted=defaulted(theirs.file_path),
             )
         )
     return tuple(found)

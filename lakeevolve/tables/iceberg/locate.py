@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
@@ -10,7 +13,7 @@ from lakeevolve.model.origin import base_path
 from lakeevolve.model.types import AvroType
 from lakeevolve.tables.iceberg.types import below, by_name, children, inner_fields
 
-__all__ = ["base_path", "locate", "subtree"]
+__all__ = ["base_path", "initial_values", "locate", "subtree"]
 
 
 def locate(schema: IcebergSchema, root: AvroType | None, path: str) -> NestedField | None:
@@ -37,6 +40,23 @@ def locate(schema: IcebergSchema, root: AvroType | None, path: str) -> NestedFie
             return None
         struct = found.field_type
     return found
+
+
+def initial_values(schema: IcebergSchema, root: AvroType) -> dict[int, tuple[str, Any]]:
+    """The leaves outside lists and maps that have a default for old rows in the metadata: path and default by field
+    id."""
+    return {number: (path, value) for number, path, value in _initial(schema.as_struct(), root, paths.ROOT)}
+
+
+def _initial(struct: StructType, type_: AvroType | None, path: str) -> Iterator[tuple[int, str, Any]]:
+    for name, inner, here in children(type_, struct, path):
+        column = by_name(struct, name)
+        if column is None:
+            continue
+        if isinstance(column.field_type, StructType):
+            yield from _initial(column.field_type, inner, here)
+        elif column.initial_default is not None:
+            yield column.field_id, here, column.initial_default
 
 
 def subtree(column: NestedField) -> frozenset[int]:

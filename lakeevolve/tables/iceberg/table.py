@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,7 +14,7 @@ from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import NestedField
 
-from lakeevolve.errors import TableError
+from lakeevolve.errors import LakeEvolveError, TableError
 from lakeevolve.model.change import Change
 from lakeevolve.model.schema import Schema
 from lakeevolve.rules.findings import Finding
@@ -50,8 +50,9 @@ from lakeevolve.tables.iceberg.history import (
     read_history,
     schema_of,
 )
+from lakeevolve.tables.iceberg.locate import initial_values
 from lakeevolve.tables.iceberg.mapping import mapping_for, with_mapping_for
-from lakeevolve.tables.iceberg.raw import footer, foreign_columns, live_rows, read_raw, stored
+from lakeevolve.tables.iceberg.raw import footer, footer_ids, foreign_columns, live_rows, read_raw, stored
 from lakeevolve.tables.iceberg.reading import Tasks, read_table
 from lakeevolve.tables.iceberg.rewrite import files_to_rewrite
 from lakeevolve.tables.iceberg.shape import has_ids
@@ -83,6 +84,7 @@ class IcebergHandle:
         self._table = table
         self._taken = table.metadata_location
         self._plain: bool | None = None
+        self._held: dict[str, frozenset[int]] = {}
         self._histories: dict[str | None, History] = {}
         self._entries: dict[int | None, Entries] = {}
         self._tasks = Tasks()
@@ -192,7 +194,26 @@ class IcebergHandle:
         return self._entries[key]
 
     def files(self, position: int | None = None, hint: Schema | None = None) -> tuple[DataFile, ...]:
-        return data_files(self._entries_at(position), self._history(hint), self._table.metadata, self._table.io)
+        history = self._history(hint)
+        lacking = self._defaulted(history.versions[-1])
+        return data_files(self._entries_at(position), history, self._table.metadata, self._table.io, lacking)
+
+    def _defaulted(self, newest: Version) -> Callable[[str], Mapping[str, Any]]:
+        """What of a version a file lacks, by the file's path, that reads a default in the metadata."""
+        metadata, io = self._table.metadata, self._table.io
+        values = initial_values(schema_of(metadata, newest.schema_id), newest.schema.root)
+
+        def of(path: str) -> Mapping[str, Any]:
+            if path not in self._held:
+                try:
+                    held = footer_ids(io, path, metadata.name_mapping())
+                except LakeEvolveError:
+                    # Whoever reads the file says what is wrong with it.
+                    return {}
+                self._held[path] = frozenset(held)
+            return dict(value for number, value in values.items() if number not in self._held[path])
+
+        return of if values else lambda _path: {}
 
     def landed(self, version: Version) -> tuple[int | None, int] | None:
         began = self._history(None).began.get(version.number)
@@ -286,7 +307,10 @@ class IcebergHandle:
         return tuple(changes)
 
     def must_rewrite(
-        self, evolution_routes: Sequence[tuple[Change, Route]], files: Iterable[DataFile]
+        self,
+        evolution_routes: Sequence[tuple[Change, Route]],
+        files: Iterable[DataFile],
+        fills: Mapping[str, Fill] | None = None,
     ) -> tuple[DataFile, ...]:
         return files_to_rewrite(evolution_routes, tuple(files), self._table)
 
@@ -341,6 +365,9 @@ class IcebergHandle:
                 else ()
             ),
         )
+
+    def resume(self, plan_digest: str | None) -> None:
+        """A plan is one commit, so that none has landed in part."""
 
     def progress_of(self, plan_digest: str) -> Literal["none", "partly", "done"]:
         entries = marker.from_properties(self._table.metadata.properties, self.uri)

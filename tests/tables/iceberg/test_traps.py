@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyiceberg.types import DecimalType, DoubleType, IntegerType
+from pyiceberg.types import (
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+)
 
 import lakeevolve as le
 from lakeevolve.tables.iceberg import append
+from lakeevolve.tables.iceberg.shape import leaf_arrow
 from tests.tables.shapes import f, logical, rec, row
 
 ALL = ("rewrite", "backfill", "drop")
@@ -135,3 +146,39 @@ def test_dates_and_instants_beyond_the_calendar_of_python_are_rewritten(workshop
     assert le.apply(le.plan(table, row(f("v", "double"), f("t", INSTANT))), allow=ALL).ok
     (batch,) = workshop.reopen(table).read()
     assert batch.column("t").cast(pa.int64()).to_pylist() == [2**62]
+
+
+@pytest.mark.parametrize(
+    ("type_", "default", "value"),
+    [
+        (DateType(), "2020-01-02", dt.date(2021, 1, 1)),
+        (TimestampType(), "2020-01-02T03:04:05", dt.datetime(2021, 1, 1)),
+        (TimestamptzType(), "2020-01-02T03:04:05+00:00", dt.datetime(2021, 1, 1, tzinfo=dt.UTC)),
+        (TimeType(), "03:04:05", dt.time(4)),
+        (FloatType(), 0.1, 0.25),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("spoilt", [False, True])
+def test_a_default_in_the_metadata_that_is_compared_as_python_holds_it_is_a_fault_of_pyicebergs_and_nothing_else_is(
+    type_: Any, default: Any, value: Any, spoilt: bool, workshop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = workshop.table(row(), [{"id": 1}, {"id": 2}])
+    with table.iceberg.update_schema() as update:
+        update.add_column("c", type_, default_value=default)
+    table = workshop.reopen(table)
+    append(table, pa.table({"id": pa.array([3], pa.int32()), "c": pa.array([value], leaf_arrow(type_))}))
+    if spoilt:
+        reading = type(table).read
+
+        def losing(self: Any, file: Any = None, predicate: Any = None, columns: Any = None) -> Any:
+            for batch in reading(self, file, predicate, columns):
+                yield batch.slice(1) if predicate is not None and predicate.op == "=" and len(batch) == 1 else batch
+
+        monkeypatch.setattr(type(table), "read", losing)
+    checked = le.verify(table.uri, columns="all")
+    assert checked.ok == (not spoilt)
+    old = max(workshop.reopen(table).files(), key=lambda file: file.rows).path
+    assert {(f.reader, f.fault, f.file, f.path) for f in checked.reader_faults} == {
+        ("pyiceberg", "default-as-python-holds-it", old, "c")
+    }
