@@ -316,14 +316,28 @@ def apply(
     )
 
 
-def rollback(table: Table | str, to: int, allow: Collection[str] = (), *, dry_run: bool = False) -> Application:
+def rollback(
+    table: Table | str,
+    to: int,
+    allow: Collection[str] = (),
+    *,
+    dry_run: bool = False,
+    approval: str | Path | None = None,
+) -> Application:
     """Put rows and schema back to an earlier version, unless that would lose rows (``allow={"lose-rows"}``).
 
-    See :func:`lakeevolve.applying.rollback.rollback`.
+    ``approval`` is the file of an approval of the digest that a dry run gives as its ``plan``: if it does not cover it
+    today, :class:`~lakeevolve.errors.PermitMissing` is raised, else the ledger names its approver. See
+    :func:`lakeevolve.applying.rollback.rollback`.
     """
     from lakeevolve.applying.rollback import rollback as go_back
 
-    return go_back(table, to, allow, dry_run=dry_run)
+    words = None
+    if approval is not None:
+        from lakeevolve.config.approvals import load_approval
+
+        words = [load_approval(approval)]
+    return go_back(table, to, allow, dry_run=dry_run, approvals=words)
 
 
 def revert(plan: Plan | str | Path, table: Table | str | None = None) -> Plan:

@@ -136,7 +136,11 @@ def apply(
     store.probe("journal")
     store.probe("ledger")
     run = _Run(wanted, live, store, progress or (lambda *_: None), engine, approval)
-    return run.run(dry_run, landed == "partly")
+    live.resume(wanted.digest if landed == "partly" else None)
+    try:
+        return run.run(dry_run, landed == "partly")
+    finally:
+        live.resume(None)
 
 
 def _refuse_stale(plan: Plan, table: Table) -> None:
@@ -295,8 +299,9 @@ class _Run:
         after = self._version(versions)
         chain = (*versions[: after.number - 1], after)
         files = self.table.files(hint=self.plan.hint)
-        self._hold_to_limits(self.table.must_rewrite(self._changes(), files))
-        self._check_data(files)
+        self._hold_to_limits(self.table.must_rewrite(self._changes(), files, self.plan.fills))
+        # Files that came after a first commit of the plan are of the version that it makes.
+        self._check_data(tuple(file for file in files if file.version < after.number or not self.plan.changes))
         if dry_run:
             return Application(self.plan.digest, "dry-run", self.plan.base_version, state=self.table.state)
         evolution = self._evolution(chain, versions[-1], files)
@@ -356,7 +361,7 @@ class _Run:
 
     def _evolution(self, chain: tuple[Version, ...], before: Version, files: tuple[DataFile, ...]) -> Evolution:
         changes = self._changes()
-        rewrite = self.table.must_rewrite(changes, files)
+        rewrite = self.table.must_rewrite(changes, files, self.plan.fills)
 
         def convert(file: DataFile) -> Iterator[pa.RecordBatch]:
             run, row = fold(chain, file.version, chain[-1].number), 0

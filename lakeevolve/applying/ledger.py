@@ -79,6 +79,7 @@ def record(
     *,
     replay: ReplayResult | None = None,
     approval: Approval | None = None,
+    found: Sequence[Finding] = (),
     now: datetime | None = None,
 ) -> str:
     """Write the entry of the version that was just made and return where it is.
@@ -94,7 +95,9 @@ def record(
     replay:
         What was replayed afterwards.
     approval:
-        The approval that covered the plan.
+        The approval that covered the plan, or the going back.
+    found:
+        Of a table that went back: what was found against it and let pass, since someone gave the permit.
     """
     before, version = _made_by(plan, table.history())
     content = {
@@ -104,7 +107,7 @@ def record(
         "approval": None
         if approval is None
         else {"approver": approval.approver, "until": approval.until.isoformat(), "reason": approval.reason},
-        "verdicts": None if plan is None else _verdicts(plan),
+        "verdicts": _went_back(found, approval) if plan is None else _verdicts(plan),
         "replay": None if replay is None else _replayed(replay),
         "rebuilt": False,
     }
@@ -176,22 +179,24 @@ def _changes(before: Version | None, after: Version) -> list[Any]:
 
 
 def _verdicts(plan: Plan) -> dict[str, Any]:
-    waivers = {waiver.fingerprint: waiver for waiver in plan.inputs.policy.waivers}
+    waivers = {waiver.fingerprint: waiver.approver for waiver in plan.inputs.policy.waivers}
+    findings = [_verdict(each, waivers.get(each.fingerprint) if each.waived else None) for each in plan.findings]
+    return {"mode": plan.mode, "fail_on": plan.fail_on, "findings": findings}
+
+
+def _went_back(found: Sequence[Finding], approval: Approval | None) -> dict[str, Any]:
+    """No mode is kept by going back; what would have refused it was let pass by a permit."""
+    by = "a permit" if approval is None else approval.approver
+    return {"mode": "NONE", "fail_on": "error", "findings": [_verdict(each, by) for each in found]}
+
+
+def _verdict(finding: Finding, waived_by: str | None) -> dict[str, Any]:
     return {
-        "mode": plan.mode,
-        "fail_on": plan.fail_on,
-        "findings": [
-            {
-                "rule": finding.rule,
-                "severity": finding.severity,
-                "path": finding.path,
-                "fingerprint": finding.fingerprint,
-                "waived_by": waivers[finding.fingerprint].approver
-                if finding.waived and finding.fingerprint in waivers
-                else None,
-            }
-            for finding in plan.findings
-        ],
+        "rule": finding.rule,
+        "severity": finding.severity,
+        "path": finding.path,
+        "fingerprint": finding.fingerprint,
+        "waived_by": waived_by,
     }
 
 

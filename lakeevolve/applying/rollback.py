@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from lakeevolve.applying import ledger
 from lakeevolve.applying.application import Application
+from lakeevolve.config.approvals import Approval, require
 from lakeevolve.config.state import state_of
 from lakeevolve.errors import ConfigError, LakeEvolveError, PermitMissing, PlanError, TableError
 from lakeevolve.model.digest import json_digest
@@ -16,7 +17,8 @@ from lakeevolve.replaying.digests import Sum
 from lakeevolve.replaying.fold import Folds
 from lakeevolve.replaying.sides import RAW_READER, Job, Unreadable, expected_rows
 from lakeevolve.replaying.verify import verify
-from lakeevolve.rules.table import unreadable
+from lakeevolve.rules.findings import Finding
+from lakeevolve.rules.table import REVERT_LOSES, unreadable
 from lakeevolve.tables import open_table
 from lakeevolve.tables.base import DataFile, MarkerEntry, Table, Version
 from lakeevolve.tables.lineage import in_force
@@ -43,7 +45,13 @@ class Written:
 
 
 def rollback(
-    table: Table | str, to: int, allow: Collection[str] = (), *, engine: Any = None, dry_run: bool = False
+    table: Table | str,
+    to: int,
+    allow: Collection[str] = (),
+    *,
+    engine: Any = None,
+    dry_run: bool = False,
+    approvals: Sequence[Approval] | None = None,
 ) -> Application:
     """Put a table's rows and schema back to what they were when a version was last in force.
 
@@ -60,11 +68,15 @@ def rollback(
         ``lose-rows``, where rows that were written since may go, and rows that were deleted since may come back.
     dry_run:
         Say whether it would be done, and do nothing.
+    approvals:
+        Those that are there: nothing is done unless one of them covers the digest that a dry run gives as its ``plan``,
+        and the ledger names its approver. None: no approval is asked for.
 
     Returns
     -------
     Application
-        Of the status ``rolled-back``, ``nothing-to-do`` or ``dry-run``.
+        Of the status ``rolled-back``, ``nothing-to-do`` or ``dry-run``. ``plan`` is the digest of going back to this
+        version from the one that the table has.
 
     Raises
     ------
@@ -94,10 +106,12 @@ def rollback(
     if in_force(versions)[0] == in_force(versions[:to])[0]:
         return Application("", "nothing-to-do", newest.number, state=live.state)
     position = live.around(versions[to])[0]
-    _refuse_loss(live, versions, to, allow)
-    if dry_run:
-        return Application("", "dry-run", newest.number, state=live.state)
     back = _back(live, versions, to)
+    digest = back.plan or ""
+    approval = None if approvals is None or dry_run else require(digest, approvals, where=live.uri)
+    lost = _lost(live, versions, to, allow)
+    if dry_run:
+        return Application(digest, "dry-run", newest.number, state=live.state)
     store = state_of(live.state.id)
     store.probe("evidence")
     store.probe("ledger")
@@ -108,7 +122,7 @@ def rollback(
     try:
         name = f"{back.number}-{back.plan}"
         evidence = None if replay is None else store.write("evidence", name, replay.evidence.to_json())
-        ledger.record(store, None, live, replay=replay)
+        ledger.record(store, None, live, replay=replay, approval=approval, found=lost)
     except ConfigError as error:
         raise ConfigError(
             f"the table went back, and its evidence was not written: {error.what}",
@@ -116,7 +130,7 @@ def rollback(
             hint=f"when the state can be written: lakeevolve history {live.uri} --rebuild",
         ) from error
     return Application(
-        back.plan or "",
+        digest,
         "rolled-back",
         back.number,
         replay=replay,
@@ -142,29 +156,30 @@ def _back(live: Table, versions: Sequence[Version], to: int) -> MarkerEntry:
     )
 
 
-def _refuse_loss(live: Table, versions: Sequence[Version], to: int, allow: Collection[str]) -> None:
+def _lost(live: Table, versions: Sequence[Version], to: int, allow: Collection[str]) -> list[Finding]:
+    """What going back loses, which has to be allowed."""
     unknown = set(allow) - {PERMIT}
     if unknown:
         raise PlanError(
             f"{', '.join(sorted(unknown))} is no permit of a rollback", where=live.uri, hint=f"the only one is {PERMIT}"
         )
-    if PERMIT in allow:
-        return
     try:
-        lost = written_since(live, versions, to)
+        told = [each.told for each in written_since(live, versions, to)]
     except LakeEvolveError as error:
-        raise TableError(
-            f"whether rows would be lost cannot be told: {error.what}",
-            where=error.where or live.uri,
-            hint=f"revert the plan, which keeps all rows; or --allow {PERMIT}",
-        ) from error
-    if lost:
+        if PERMIT not in allow:
+            raise TableError(
+                f"whether rows would be lost cannot be told: {error.what}",
+                where=error.where or live.uri,
+                hint=f"revert the plan, which keeps all rows; or --allow {PERMIT}",
+            ) from error
+        told = ["whether rows are lost could not be told"]
+    if told and PERMIT not in allow:
         raise PermitMissing(
-            "going back would lose rows that were written since, or bring back deleted ones: "
-            + "; ".join(each.told for each in lost),
+            "going back would lose rows that were written since, or bring back deleted ones: " + "; ".join(told),
             where=live.uri,
             hint=f"revert the plan, which keeps all rows; or, if that is meant: --allow {PERMIT}",
         )
+    return [REVERT_LOSES.finding("", "rows", None, each, subject=live.uri) for each in told]
 
 
 def written_since(live: Table, versions: Sequence[Version], to: int) -> tuple[Written, ...]:

@@ -34,20 +34,30 @@ def rollback(
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, change nothing.")] = False,
+    approvals: Annotated[
+        str | None,
+        typer.Option(
+            "--approvals",
+            help="Go back only if an approval in this folder covers it: of the digest that --dry-run shows.",
+            metavar="FOLDER",
+        ),
+    ] = None,
     option: TableOption = None,
     format: FindingsFormat = "text",
     output: FindingsOutput = None,
 ) -> int:
     """Put a table's rows and schema back to what they were when a version was last in force."""
     from lakeevolve.applying.rollback import rollback as go_back
+    from lakeevolve.config.approvals import load_approvals
     from lakeevolve.errors import ReplayMismatch
     from lakeevolve.report.undo import of_rollback
 
     if not to.isdecimal():
         raise typer.BadParameter(f"{to!r} is no version number", param_hint="--to")
+    words = None if approvals is None else load_approvals(approvals)
     live = open_with(table, option)
     with stoppable():
-        done = go_back(live, int(to), frozenset(allow or ()), dry_run=dry_run)
+        done = go_back(live, int(to), frozenset(allow or ()), dry_run=dry_run, approvals=words)
     emit(of_rollback(done, live.uri, int(to)), format, output)
     return 0 if done.ok else ReplayMismatch.exit_code
 

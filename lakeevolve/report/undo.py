@@ -29,7 +29,8 @@ def _text(done: Application, uri: str, to: int) -> str:
 
     match done.status:
         case "dry-run":
-            return f"dry run: {uri} could go back to version {to}; nothing was changed"
+            said = f"dry run: {uri} could go back to version {to}; nothing was changed"
+            return f"{said}\nan approval of it names the digest {done.plan}"
         case "nothing-to-do":
             return f"{uri} is as version {to} was (version {done.version}); nothing was done"
     lines = [f"{uri} went back to version {to}, as its version {done.version}"]

@@ -214,3 +214,46 @@ def test_a_state_that_cannot_be_written_stops_a_rollback_before_anything(
     with pytest.raises(le.errors.ConfigError):
         le.rollback(orders, to=1)
     assert le.open_table(orders).state == state
+
+
+def test_the_ledger_says_who_approved_a_rollback_and_what_was_let_pass(
+    orders: str, lake: Any, rows: Rows, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    le.apply(le.plan(orders, WIDENED), allow=ALL)
+    lake.append(orders, rows(le.load(WIDENED), 7, 9))
+    state, words = le.open_table(orders).state, tmp_path / "words"
+    words.mkdir()
+    back = ("rollback", orders, "--to", "1", "--allow", "lose-rows")
+    assert main([*back, "--dry-run", "--format", "json"]) == 0
+    digest = json.loads(capsys.readouterr().out)["plan"]
+    assert main([*back, "--dry-run"]) == 0
+    assert digest in capsys.readouterr().out
+    assert main([*back, "--approvals", str(words)]) == 1
+    assert "not approved" in capsys.readouterr().err
+    assert le.open_table(orders).state == state
+    word = words / "back.approval.json"
+    word.write_text(json.dumps({"plan": digest, "approver": "ann", "until": "2999-01-01", "reason": "bad release"}))
+    assert main([*back, "--approvals", str(words)]) == 0
+    capsys.readouterr()
+    assert main(["history", orders, "--format", "json"]) == 0
+    step = json.loads(capsys.readouterr().out)["versions"][-1]
+    assert (step["by"], step["approver"], step["plan"]) == ("rollback", "ann", digest)
+    assert step["replay"]["ok"]
+    assert step["verdicts"]["mode"] == "NONE"
+    assert [(each["rule"], each["waived_by"]) for each in step["verdicts"]["findings"]] == [
+        ("TABLE-REVERT-LOSES", "ann")
+    ]
+    # The digest is of going back from where the table was: it covers no other way back.
+    le.apply(le.plan(orders, WIDENED), allow=ALL)
+    with pytest.raises(le.errors.PermitMissing, match="names other plans"):
+        le.rollback(orders, to=1, approval=word)
+
+
+def test_a_rollback_that_nobody_approved_and_that_loses_nothing_has_verdicts_without_findings(orders: str) -> None:
+    from lakeevolve.applying.past import past_of
+
+    le.apply(le.plan(orders, WIDENED), allow=ALL)
+    le.rollback(orders, to=1)
+    step = past_of(le.open_table(orders)).steps[-1]
+    assert step.entry is not None
+    assert (step.approver, step.entry["verdicts"]) == (None, {"mode": "NONE", "fail_on": "error", "findings": []})
