@@ -87,6 +87,8 @@ def as_airflow_says(function: Callable[_P, _R]) -> Callable[_P, _R]:
             failed = _failure(error, f"{what} | next: run again with Airflow's logging level DEBUG", 2)
         raise failed
 
+    # By a return type that is a mapping, TaskFlow would push each key as an XCom of its own.
+    run.__annotations__ = {name: kind for name, kind in run.__annotations__.items() if name != "return"}
     return run
 
 
