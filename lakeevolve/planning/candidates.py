@@ -17,6 +17,8 @@ from lakeevolve.model.types import Record
 from lakeevolve.sources.folder import files_of
 from lakeevolve.sources.names import is_schema_file
 
+#: How a file is called that is a version and no subject.
+_VERSION: Final = re.compile(r"[vV]?\d+(?:[._-].*)?")
 #: Folders that tools fill.
 _TOOLS: Final = frozenset({"node_modules", "venv", "site-packages", "build", "dist", "target"})
 
@@ -105,7 +107,7 @@ def _in_one(folder: Path, broken: Callable[[Path, LakeEvolveError], None] | None
     for found in lines.values():
         newest, schema = found[-1]
         # A folder is a source of versions only where all of them are of one record.
-        whole = len(lines) == 1 and len(found) > 1
+        whole = len(lines) == 1 and (len(found) > 1 or _VERSION.fullmatch(newest.stem) is not None)
         source = folder if whole else newest
         name = folder.resolve().name if whole else newest.stem if len(found) == 1 else _simple(schema)
         yield Candidate(name, str(source), tuple(each for _, each in found))
