@@ -145,7 +145,8 @@ def _repeat(
     table: Table, folds: Folds, hint: Schema | None, version: Version, sources: Mapping[str, Sequence[str]]
 ) -> Repeated | None:
     number = version.number
-    if version.derived or not _REWRITING & set(version.routes.values()):
+    wrote = _REWRITING & set(version.routes.values()) or "default" in version.fills.values()
+    if version.derived or not wrote:
         return None
     try:
         between = positions(table, version)
@@ -163,6 +164,9 @@ def _repeat(
     if not replaced:
         # The table held no rows to rewrite.
         return None
+    if any(file.version >= number for file in replaced):
+        told = "rows that others added to the new columns before these were filled were filled with them"
+        return Repeated(number, len(replaced), len(produced), note=f"version {number} was not proved again: {told}")
     step = Folds(folds.versions[:number])
     job = Job(step, lambda file: table.raw(file, hint), _nobody, RAW_READER, False, table.foreign)
     gone = _unreadable(job, replaced)

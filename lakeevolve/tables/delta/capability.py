@@ -43,10 +43,10 @@ from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import AvroType, Enum, Record, describe, is_null, without_null
 from lakeevolve.tables.base import Capability, Fill, Precondition
 from lakeevolve.tables.delta import features
+from lakeevolve.tables.delta.filling import asked_for
 from lakeevolve.tables.delta.log import Metadata, Protocol
 from lakeevolve.tables.delta.retyping import holding, named, narrowing, narrows, same_structure
-from lakeevolve.tables.delta.scan import literal_of
-from lakeevolve.tables.delta.schema import delta_type, nullable
+from lakeevolve.tables.delta.schema import delta_type
 from lakeevolve.tables.delta.spark import statements
 from lakeevolve.tables.delta.types import DeltaType, primitives_of, requires, same_type
 
@@ -255,21 +255,10 @@ class _Rules:
 
     def _or_update(self, change: AddField, found: Capability) -> Capability:
         """The route of a default, with the two commits that an owner may prefer to a rewrite."""
-        plain = len(paths.parts(change.path)) == 1 and not nullable(change.field.type)
-        if found.route != "backfill" or not plain or self.facts.held(change.path) or literal_of(change.field) is None:
+        if found.route != "backfill":
             return found
-        update = Capability(
-            "metadata",
-            "add_columns, then UPDATE",
-            "as asked (route: metadata): the column is added, and an UPDATE in a commit of its own gives old rows the "
-            "default; between the two they read NULL",
-            permit="backfill",
-            readers=(
-                "the column is optional whatever its Avro type says",
-                "files that the UPDATE writes name Arrow's view types, which some readers (daft 0.7) refuse",
-            ),
-        )
-        return replace(found, instead={"metadata": update})
+        other = asked_for(change, held=self.facts.held(change.path), readers=_REWRITE_READERS)
+        return replace(found, instead={"metadata": other})
 
     def _drop(self, change: DropField) -> Capability:
         parent = find_type(self.target.root, paths.parent(change.path))

@@ -8,15 +8,16 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from lakeevolve.errors import CatalogUnavailable, CommitConflict, PartlyApplied, TableError
+from lakeevolve.errors import CatalogUnavailable, CommitConflict, LakeEvolveError, PartlyApplied, TableError
 from lakeevolve.tables import marker
 from lakeevolve.tables.base import MarkerEntry
 from lakeevolve.tables.delta import features
-from lakeevolve.tables.delta.history import UPDATE
-from lakeevolve.tables.delta.log import Commit, Protocol
+from lakeevolve.tables.delta.history import UPDATE, pending_plan
+from lakeevolve.tables.delta.log import Add, Commit, Protocol, read_snapshot
 from lakeevolve.tables.delta.raw import relative
 from lakeevolve.tables.delta.scan import fill, identifier
 from lakeevolve.tables.delta.stage import DeltaStaged, evaluate
@@ -36,6 +37,7 @@ from lakeevolve.tables.delta.types import (
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
+    from deltalake.transaction import AddAction
 
 #: In the commitInfo of a commit that is one of several: which one.
 STEP: Final = marker.PREFIX + "step"
@@ -71,15 +73,10 @@ def commit(staged: DeltaStaged, entries: Sequence[MarkerEntry], progress: Progre
 
 
 def _overwrite(staged: DeltaStaged, entries: Sequence[MarkerEntry], progress: Progress) -> tuple[MarkerEntry, ...]:
-    from deltalake.transaction import AddAction, RemoveAction
+    from deltalake.transaction import RemoveAction
 
     recorded = _filled(entries, staged.position + 1)
-    actions: list[AddAction | RemoveAction] = [
-        AddAction(
-            relative(add.path, staged.address.uri), add.size, add.partition, add.modified, True, add.stats or "{}"
-        )
-        for add in staged.adds
-    ]
+    actions: list[AddAction | RemoveAction] = [_adding(add, staged.address.uri) for add in staged.adds]
     struct = _marked_first(staged.metadata.struct, marker.to_properties(recorded))
 
     def run(table: DeltaTable, properties: dict[str, str]) -> None:
@@ -100,11 +97,12 @@ def _alter(staged: DeltaStaged, entries: Sequence[MarkerEntry], progress: Progre
     steps = _steps(staged)
     plan = entries[-1].plan or ""
     position = staged.position
-    if staged.updates and not steps:
+    fill_in = _replace if staged.filling else _update if staged.updates else None
+    if fill_in is not None and not steps:
         # The columns are there: an earlier run stopped before it filled them.
-        _update(staged, plan, position, entries)
+        fill_in(staged, plan, position, entries)
         return tuple(entries)
-    waits = {UPDATE: "pending"} if staged.updates else {}
+    waits = {UPDATE: "pending"} if fill_in is not None else {}
     for number, step in enumerate(steps[:-1], start=1):
         done = {marker.PLAN_DIGEST: plan, STEP: f"{number} of {len(steps)}"}
         position = _step(staged, step, position, done, number == 1)
@@ -113,8 +111,8 @@ def _alter(staged: DeltaStaged, entries: Sequence[MarkerEntry], progress: Progre
         recorded = _filled(entries, position + 1)
         try:
             _once(staged, steps[-1], position, {**marker.to_properties(recorded), **waits}, recorded, progress)
-            if staged.updates:
-                _update(staged, plan, position + 1, recorded)
+            if fill_in is not None:
+                fill_in(staged, plan, position + 1, recorded)
             return recorded
         except CommitConflict as conflict:
             if len(steps) == 1:
@@ -133,7 +131,7 @@ def _steps(staged: DeltaStaged) -> list[Step]:
         steps += [_relax(column.name) for column in how.merge]
     elif how.merge:
         steps.append(_add_columns(how.merge))
-    return steps or ([] if staged.updates else [_keep])
+    return steps or ([] if staged.updates or staged.filling else [_keep])
 
 
 def _update(staged: DeltaStaged, plan: str, position: int, entries: Sequence[MarkerEntry]) -> None:
@@ -164,6 +162,50 @@ def _update(staged: DeltaStaged, plan: str, position: int, entries: Sequence[Mar
             where=staged.address.uri,
             hint="run apply again with --resume",
         )
+
+
+def _replace(staged: DeltaStaged, plan: str, position: int, entries: Sequence[MarkerEntry]) -> None:
+    """Put files that hold the defaults in the place of those of before, behind the commits of others if need be."""
+    from deltalake.transaction import RemoveAction
+
+    done = {marker.PLAN_DIGEST: plan, UPDATE: "done"}
+    uri, parted = staged.address.uri, list(staged.metadata.partition_columns)
+    now = int(time.time() * 1000)
+    actions: list[AddAction | RemoveAction] = [_adding(add, uri) for add in staged.adds]
+    actions += [
+        RemoveAction(relative(add.path, uri), True, now, add.size, dict(add.partition)) for add in staged.replaced
+    ]
+    for _ in range(_TRIES):
+        live = read_snapshot(staged.fs, position, uri)
+        if pending_plan(live.commits) != plan:
+            return  # it landed, and the answer was lost
+        if any(add.path not in live.files or live.files[add.path].add.vector != add.vector for add in staged.replaced):
+            raise _stopped(staged)
+        table = _opened(staged, position)
+        try:
+            with guard(uri, "the columns cannot be filled"):
+                if actions:
+                    table.create_write_transaction(
+                        actions, "append", table.schema(), partition_by=parted, commit_properties=_properties(done)
+                    )
+                else:
+                    _put(table, marker.to_properties(entries), done)
+            return
+        except CommitConflict as conflict:
+            position = _behind(staged, conflict)
+        except LakeEvolveError:
+            with suppress(LakeEvolveError):
+                newest = read_snapshot(staged.fs, staged.address.open().version(), uri)
+                if pending_plan(newest.commits) != plan:
+                    return  # the same
+            raise
+    raise _stopped(staged)
+
+
+def _adding(add: Add, uri: str) -> AddAction:
+    from deltalake.transaction import AddAction
+
+    return AddAction(relative(add.path, uri), add.size, add.partition, add.modified, True, add.stats or "{}")
 
 
 def _set_texts(name: str, texts: Mapping[str, str]) -> Step:

@@ -19,6 +19,7 @@ from lakeevolve.model.types import (
     without_null,
 )
 from lakeevolve.tables.base import Evolution, Fill
+from lakeevolve.tables.delta.filling import defaulted
 from lakeevolve.tables.delta.schema import ALIASES, AVRO_TYPE, column_texts, delta_type, new_column, nullable
 from lakeevolve.tables.delta.types import COMMENT, Column, DeltaType, ListOf, MapOf, Struct, same_type, shape
 
@@ -37,23 +38,9 @@ class Wanted:
 def evolve(struct: Struct, evolution: Evolution) -> Wanted:
     """The Delta schema after an evolution: the target's fields in its order, then the foreign columns."""
     evolving = _Evolving(evolution.renames, evolution.fills, [c for c, _ in evolution.changes])
-    # Until the update has run, old rows have no value in these.
-    evolving.lenient = {change.path for change in updated(evolution)}
+    # Until they are filled, old rows have no value in these.
+    evolving.lenient = {change.path for change in defaulted(evolution.changes, evolution.fills)}
     return evolving.run(struct, evolution.base.record, evolution.target.record)
-
-
-def updated(evolution: Evolution) -> tuple[AddField, ...]:
-    """The fields whose default reaches old rows by an UPDATE after the column was added: those with a default that
-    take the route of metadata although it is asked for."""
-    return tuple(
-        change
-        for change, route in evolution.changes
-        if isinstance(change, AddField)
-        and route == "metadata"
-        and change.field.has_default
-        and change.field.default is not None
-        and evolution.fills.get(change.path) == "default"
-    )
 
 
 class _Evolving:

@@ -21,11 +21,15 @@ from lakeevolve.tables.delta.types import Struct, columns_of, shape
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The versions, oldest first, with the Delta schema in force at each, and the newest one's foreign columns."""
+    """The versions, oldest first, with the Delta schema in force at each, and the newest one's foreign columns.
+
+    ``coming`` is the version whose columns are there, and old rows do not yet read what it says.
+    """
 
     versions: tuple[Version, ...]
     structs: tuple[Struct, ...]
     foreign: tuple[str, ...]
+    coming: Version | None = None
 
     @property
     def newest(self) -> Version:
@@ -82,6 +86,12 @@ def pending_plan(commits: Iterable[Commit]) -> str | None:
     return now
 
 
+def filling_commit(commits: Iterable[Commit], plan: str) -> int | None:
+    """The commit that filled the columns which a plan had added in one before."""
+    said = ((c.version, c.properties.get(UPDATE)) for c in commits if c.properties.get(marker.PLAN_DIGEST) == plan)
+    return next((version for version, step in said if step == "done"), None)
+
+
 def build(
     snapshot: Snapshot, *, name: str, where: str, hint: Schema | None = None, left_out: Sequence[str] = ()
 ) -> View:
@@ -115,7 +125,8 @@ def build(
     owned = {f.name for f in history.versions[-1].schema.fields}
     owned |= {field["name"] for entry in hidden for field in entry.schema["fields"]}
     foreign = tuple(c.name for c in snapshot.metadata.struct.columns if c.name not in owned)
-    return View(tuple(history.versions), tuple(history.structs), foreign)
+    coming = _from_marker((hidden[-1],), changes, times, where).versions[0] if hidden else None
+    return View(tuple(history.versions), tuple(history.structs), foreign, coming)
 
 
 @dataclass(slots=True)

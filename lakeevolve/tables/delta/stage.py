@@ -6,9 +6,9 @@ import posixpath
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from lakeevolve.errors import LakeEvolveError, PlanBlocked, TableError, UnsupportedTable
@@ -35,7 +35,8 @@ class DeltaStaged:
     """What :meth:`stage` prepared.
 
     ``position`` is the version that it builds on, ``before`` its schema, ``metadata`` the metadata after the commit.
-    ``alteration`` says how metadata alone gets there; None stands for a rewrite, whose new files are ``adds``.
+    ``alteration`` says how metadata alone gets there; None stands for a rewrite, whose new files are ``adds``. With
+    ``filling`` the metadata comes first, and in a second commit ``adds`` take the place of ``replaced``.
     """
 
     address: Address
@@ -51,7 +52,16 @@ class DeltaStaged:
     live: Sequence[Add] = ()
     #: Top-level columns that an UPDATE fills once they are there, with the SQL of what it fills them with.
     updates: Mapping[str, str] = field(default_factory=dict)
+    filling: bool = False
+    replaced: Sequence[Add] = ()
     whole: Scratch | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # To other processes goes what it takes to read.
+        of = self.evolution
+        alone = Evolution(of.base, of.target, of.changes, of.renames, of.fills, (), nothing)
+        kept = {"evolution": alone, "whole": None}
+        return DeltaStaged, tuple(kept.get(each.name, getattr(self, each.name)) for each in fields(self))
 
     def raw(self, file: StagedFile) -> Iterator[pa.RecordBatch]:
         """See :meth:`lakeevolve.tables.base.Staged.raw`."""
@@ -97,7 +107,9 @@ class DeltaStaged:
     def table(self) -> DeltaTable:
         """The whole table as it would be after the commit."""
         if self.whole is None:
-            adds = self.adds if self.alteration is None else self.live
+            gone = {add.path for add in self.replaced}
+            stay = [] if self.alteration is None else [add for add in self.live if add.path not in gone]
+            adds = [*stay, *self.adds]
             self.whole = scratch(self.address, self.fs, self.protocol, self.metadata, adds)
         return self.whole.open()
 
@@ -110,6 +122,11 @@ class DeltaStaged:
         left = self.whole.close() if self.whole is not None else ()
         self.whole = None
         return left
+
+
+def nothing(_file: DataFile) -> Iterator[pa.RecordBatch]:
+    """No rows: what is staged is written already."""
+    return iter(())
 
 
 def delete(fs: pa_fs.FileSystem, paths: Iterable[str]) -> tuple[str, ...]:
@@ -132,8 +149,10 @@ def rewrite(
     evolution: Evolution,
     wanted: Wanted,
     sources: Mapping[str, Add],
+    filling: tuple[Alteration, Protocol] | None = None,
 ) -> DeltaStaged:
-    """Write every file anew under the wanted schema, one at a time.
+    """Write files anew under the wanted schema, one at a time: all of them, or where columns are added first and filled
+    then (``filling``), those of before.
 
     ``sources`` are the live files by path. On any error everything that was written is deleted again.
 
@@ -144,8 +163,9 @@ def rewrite(
     TableError
         A row breaks a rule of the table.
     """
-    metadata = replace(snapshot.metadata, struct=wanted.struct)
-    columns = [c for c in wanted.struct.columns if c.name not in metadata.partition_columns]
+    how, protocol = filling or (None, snapshot.protocol)
+    metadata = replace(snapshot.metadata, struct=wanted.struct if how is None else how.result)
+    columns = [c for c in metadata.struct.columns if c.name not in metadata.partition_columns]
     if not columns:
         raise UnsupportedTable(
             "no column is left that is not a partition column", where=address.uri, hint="keep at least one column"
@@ -168,10 +188,14 @@ def rewrite(
                 now = int(time.time() * 1000)
                 adds.append(Add(quote(path), source.partition, written.bytes, written.stats, None, now))
             evolution.progress(file)
-        before, protocol = snapshot.metadata.struct, snapshot.protocol
+        before = snapshot.metadata.struct
         staged = DeltaStaged(
-            address, fs, snapshot.version, before, protocol, metadata, evolution, None, tuple(adds), tuple(made)
+            address, fs, snapshot.version, before, protocol, metadata, evolution, how, tuple(adds), tuple(made)
         )
+        if how is not None:
+            staged.filling = True
+            staged.live = tuple(sources.values())
+            staged.replaced = tuple(sources[file.path] for file in evolution.rewrite)
         _check_conditions(staged, snapshot)
         return staged
     except BaseException as error:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from lakeevolve.errors import CommitConflict, LakeEvolveError, TableError, TableNotFound, UnsupportedTable
 from lakeevolve.model import path as paths
 from lakeevolve.model.change import Change
-from lakeevolve.model.digest import json_digest
 from lakeevolve.model.origin import base_path
 from lakeevolve.model.renames import as_aliases
 from lakeevolve.model.schema import Schema
@@ -35,11 +34,13 @@ from lakeevolve.tables.base import (
 from lakeevolve.tables.delta import capability as routes
 from lakeevolve.tables.delta import commit as commits
 from lakeevolve.tables.delta import features
+from lakeevolve.tables.delta.describing import described, state_of
 from lakeevolve.tables.delta.elsewhere import sent
-from lakeevolve.tables.delta.evolve import alteration, evolve, updated
-from lakeevolve.tables.delta.history import View, build, marker_entries, pending_plan
+from lakeevolve.tables.delta.evolve import Alteration, Wanted, alteration, evolve
+from lakeevolve.tables.delta.filling import as_filled, by_files, defaulted, filled_by_update, refuse_mixed
+from lakeevolve.tables.delta.history import View, build, filling_commit, marker_entries, pending_plan
 from lakeevolve.tables.delta.infer import holds_column, infer_version, uses_symbol
-from lakeevolve.tables.delta.log import Add, Live, Snapshot, log_end, read_snapshot
+from lakeevolve.tables.delta.log import Add, Live, Protocol, Snapshot, log_end, read_snapshot
 from lakeevolve.tables.delta.raw import Layout, empty_values, footer, read_file, relative, stored
 from lakeevolve.tables.delta.restore import retention, writes
 from lakeevolve.tables.delta.scan import literal_of, read_table, scratch, sql
@@ -47,7 +48,6 @@ from lakeevolve.tables.delta.schema import derive
 from lakeevolve.tables.delta.spark import quoted
 from lakeevolve.tables.delta.stage import DeltaStaged, delete, evaluate, rewrite
 from lakeevolve.tables.delta.store import Address, guard
-from lakeevolve.tables.delta.types import Struct, struct_json, without_keys
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,6 +66,7 @@ class Table:
         self._uri = uri or address.uri
         self._lock = threading.Lock()
         self._left_out: tuple[str, ...] = ()
+        self._resumed: str | None = None
         self._read()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -110,7 +111,7 @@ class Table:
 
     @property
     def state(self) -> State:
-        return _state(self._snapshot)
+        return state_of(self._snapshot)
 
     def derived(self, hint: Schema | None = None, renames: Mapping[str, str] | None = None) -> Schema:
         metadata = self._snapshot.metadata
@@ -136,9 +137,13 @@ class Table:
         return tuple(sorted(found, key=lambda f: (-1 if f.added is None else f.added, f.path)))
 
     def landed(self, version: Version) -> tuple[int | None, int] | None:
-        wrote = version.plan is not None and {"rewrite", "backfill"} & set(version.routes.values())
-        # An evolution that writes data is one commit, and that commit brings the version.
-        return (version.commit - 1, version.commit) if wrote and version.commit else None
+        if version.plan is None or not version.commit:
+            return None
+        # An evolution that writes data is one commit, and that commit brings the version; or one of its own fills what
+        # the version added.
+        wrote = {"rewrite", "backfill"} & set(version.routes.values())
+        commit = version.commit if wrote else filling_commit(self._snapshot.commits, version.plan)
+        return None if commit is None else (commit - 1, commit)
 
     def live(self, file: DataFile) -> int | None:
         return self._add(file).live
@@ -151,7 +156,10 @@ class Table:
         view = self._view(hint)
         add = self._add(file)
         layout = self._layout(view, file.version)
-        yield from read_file(self._fs, file.path, layout, add.partition, self._keep(add))
+        coming = view.coming
+        fields = filled_by_update(coming) if coming is not None and coming.number == file.version else ()
+        for batch in read_file(self._fs, file.path, layout, add.partition, self._keep(add)):
+            yield as_filled(batch, fields)
 
     def read(
         self,
@@ -202,6 +210,9 @@ class Table:
         path = relative(add.path, self.uri)
         rows = add.rows
         number = version.number if version is not None else None
+        coming = view.coming
+        if coming is not None and coming.plan == self._resumed and (live.added or 0) > (coming.commit or 0):
+            number = coming.number
         if number is None or rows is None:
             held, count = footer(self._fs, path, self.uri)
             rows = count if rows is None else rows
@@ -224,9 +235,10 @@ class Table:
         by: Literal["id", "physical", "name"] = "name"
         if features.mapped(metadata):
             by = "id" if features.by_id(metadata) else "physical"
+        coming = view.coming if number > len(view.versions) else None
         return Layout(
-            view.versions[number - 1].schema.record,
-            view.struct(number),
+            (view.versions[number - 1] if coming is None else coming).schema.record,
+            view.struct(number) if coming is None else metadata.struct,
             tuple(c for c in metadata.struct.columns if c.name in view.foreign),
             metadata.partition_physical,
             by,
@@ -294,10 +306,19 @@ class Table:
         return routes.combine(changes)
 
     def must_rewrite(
-        self, evolution_routes: Sequence[tuple[Change, Route]], files: Iterable[DataFile]
+        self,
+        evolution_routes: Sequence[tuple[Change, Route]],
+        files: Iterable[DataFile],
+        fills: Mapping[str, Fill] | None = None,
     ) -> tuple[DataFile, ...]:
-        """All live files, if any change rewrites: an overwrite replaces them all."""
-        return tuple(files) if any(route in ("rewrite", "backfill") for _, route in evolution_routes) else ()
+        """All live files, if any change rewrites: an overwrite replaces them all; or those of before, where columns
+        that are added first are filled by file."""
+        if any(route in ("rewrite", "backfill") for _, route in evolution_routes):
+            return tuple(files)
+        coming = self._view(None).coming
+        since = None if coming is None else coming.number
+        filled = by_files(defaulted(evolution_routes, fills or {}))
+        return tuple(file for file in files if file.version != since) if filled else ()
 
     # Evolving -------------------------------------------------------------------------------------------------------
 
@@ -310,8 +331,8 @@ class Table:
             raise UnsupportedTable("the table cannot be changed from here", where=self.uri, hint=reason)
         wanted = evolve(snapshot.metadata.struct, evolution)
         live = [found.add for found in snapshot.files.values()]
+        sources = {relative(add.path, self.uri): add for add in live}
         if any(route in ("rewrite", "backfill") for _, route in evolution.changes):
-            sources = {relative(add.path, self.uri): add for add in live}
             self._refuse_incomplete(evolution, sources)
             return rewrite(self.address, self._fs, snapshot, evolution, wanted, sources)
         how = alteration(snapshot.metadata.struct, wanted.struct)
@@ -326,8 +347,11 @@ class Table:
             how = replace(how, texts={})
         metadata = replace(snapshot.metadata, struct=how.result)
         protocol = commits.protocol_after(snapshot.protocol, how.result)
+        fields = defaulted(evolution.changes, evolution.fills)
+        if by_files(fields):
+            return self._stage_filling(evolution, wanted, sources, (how, protocol))
         before = snapshot.metadata.struct
-        updates = {change.field.name: literal_of(change.field) or "NULL" for change in updated(evolution)}
+        updates = {change.field.name: literal_of(change.field) or "NULL" for change in fields}
         return DeltaStaged(
             self.address,
             self._fs,
@@ -340,6 +364,24 @@ class Table:
             live=tuple(live),
             updates=updates,
         )
+
+    def _stage_filling(
+        self, evolution: Evolution, wanted: Wanted, sources: Mapping[str, Add], filling: tuple[Alteration, Protocol]
+    ) -> DeltaStaged:
+        if any(file.path not in sources for file in evolution.rewrite):
+            raise CommitConflict(
+                "files that were to be rewritten are gone", where=self.uri, hint="list the live files anew"
+            )
+        if any(add.vector for add in sources.values()):
+            raise UnsupportedTable(
+                "columns cannot be filled in a commit of their own where files have deletion vectors",
+                where=self.uri,
+                hint="leave out the route metadata: a rewrite in one commit can",
+            )
+        coming = self._view(None).coming
+        if coming is not None and coming.commit is not None:
+            refuse_mixed(self._snapshot, coming.commit, self._at, self.uri)
+        return rewrite(self.address, self._fs, self._snapshot, evolution, wanted, sources, filling)
 
     def _refuse_pinned(self) -> None:
         if self.address.version is not None:
@@ -425,6 +467,11 @@ class Table:
     def findings(self) -> tuple[Finding, ...]:
         return ()
 
+    def resume(self, plan_digest: str | None) -> None:
+        if plan_digest != self._resumed:
+            self._resumed = plan_digest
+            self._listed.clear()
+
     def progress_of(self, plan_digest: str) -> Literal["none", "partly", "done"]:
         self.refresh()
         if pending_plan(self._snapshot.commits) == plan_digest:
@@ -436,45 +483,9 @@ class Table:
     # Describing -----------------------------------------------------------------------------------------------------
 
     def describe(self) -> Mapping[str, Any]:
-        snapshot, state = self._snapshot, self.state
-        metadata, files = snapshot.metadata, self.files()
-        return {
-            "uri": self.uri,
-            "format": self.format,
-            "id": state.id,
-            "pin": dict(state.pin),
-            "position": state.position,
-            "name": metadata.name,
-            "schema": self.schema.to_json(),
-            "foreign": list(self.foreign),
-            "versions": [
-                {
-                    "version": v.number,
-                    "digest": v.digest,
-                    "plan": v.plan,
-                    "derived": v.derived,
-                    "commit": v.commit,
-                    "at": v.at.isoformat() if v.at else None,
-                }
-                for v in self.history()
-            ],
-            "columns": [
-                {"name": c["name"], "type": c["type"], "nullable": c["nullable"]}
-                for c in struct_json(without_keys(metadata.struct, ""))["fields"]
-            ],
-            "partitioning": list(metadata.partition_columns),
-            "features": {
-                **snapshot.protocol.to_json(),
-                "columnMapping": metadata.configuration.get("delta.columnMapping.mode", "none"),
-                "rules": [name for name, _ in features.conditions(metadata)],
-            },
-            "counts": {
-                "files": len(files),
-                "rows": sum(f.rows for f in files),
-                "bytes": sum(f.bytes for f in files),
-                "deletion_vectors": sum(1 for live in snapshot.files.values() if live.add.vector),
-            },
-        }
+        return described(
+            self._snapshot, uri=self.uri, view=self._view(None), versions=self.history(), files=self.files()
+        )
 
 
 def _began(version: Version) -> dict[str, int | None]:
@@ -482,19 +493,3 @@ def _began(version: Version) -> dict[str, int | None]:
     if version.at is None:
         return {"version": version.commit}
     return {"version": version.commit, "at": int(version.at.timestamp() * 1000)}
-
-
-def _state(snapshot: Snapshot) -> State:
-    metadata = snapshot.metadata
-    struct: Struct = without_keys(metadata.struct, "lakeevolve.")
-    properties = {k: v for k, v in metadata.configuration.items() if not k.startswith("lakeevolve.")}
-    return State(
-        metadata.id,
-        {
-            "schema": json_digest(struct_json(struct)),
-            "partitioning": list(metadata.partition_columns),
-            "properties": json_digest(properties),
-            "protocol": snapshot.protocol.to_json(),
-        },
-        snapshot.version,
-    )

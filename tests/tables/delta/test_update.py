@@ -114,20 +114,6 @@ def test_defaults_of_every_plain_type_reach_old_rows(type_: Any, default: Any, e
     assert le.verify(uri, full=True, columns="all").ok
 
 
-@pytest.mark.parametrize(
-    "added",
-    [
-        field("Lot", ["int", "null"], default=7),
-        field("Lot", {"type": "array", "items": "int"}, default=[1]),
-        field("Lot", {"type": "record", "name": "In", "fields": [field("x", "int", default=1)]}, default={}),
-    ],
-)
-def test_what_an_update_could_not_tell_or_write_is_not_offered(added: dict[str, Any], uri: str) -> None:
-    (step,) = planned(uri, wider(added)).steps
-    assert step.route == "refuse"
-    assert "metadata was asked for" in step.reason
-
-
 def test_several_fields_and_texts_go_together(uri: str) -> None:
     target = record(
         field("id", "long", doc="the key"),
