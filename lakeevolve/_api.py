@@ -123,10 +123,12 @@ def arrow_schema(schema: Any) -> pa.Schema:
     return convert(load(schema))
 
 
-def open_table(uri: str, **options: Any) -> Table:
-    """Open a live table: ``iceberg:CATALOG/ns.table[@SNAPSHOT]`` or ``delta:PATH[@vN]``.
+def open_table(uri: Any, **options: Any) -> Table:
+    """Open a live table: ``iceberg:CATALOG/ns.table[@SNAPSHOT]``, ``delta:PATH[@vN]`` or ``parquet:DIR``.
 
-    ``options`` go to pyiceberg's catalog or to Delta's ``storage_options``; they never enter a plan or a log.
+    ``options`` go to pyiceberg's catalog or to Delta's ``storage_options``; they never enter a plan or a log. A
+    ``pyarrow.Table`` or ``pyarrow.dataset.Dataset`` may stand in place of a URI; what an evolution makes of it is then
+    the table's ``arrow``.
     """
     from lakeevolve.tables import open_table as open_
 
@@ -175,7 +177,7 @@ def describe(table: Table | str) -> Description:
     """What a table is, as data that can be saved: identity, schema, versions, features, counts."""
     from lakeevolve.tables.description import describe as make
 
-    return make(open_table(table) if isinstance(table, str) else table)
+    return make(open_table(table))
 
 
 def adopt(
@@ -197,8 +199,12 @@ def adopt(
         Folders of schemas, or other sources, each a subject or several.
     apply:
         Write the markers of those that are a version exactly. No column and no row changes.
-    mode, until, approver:
-        The compatibility mode, the last day of the baseline (90 days from now) and who lets it pass.
+    mode:
+        The compatibility mode of the schemas.
+    until:
+        The last day of the baseline; 90 days from now without it.
+    approver:
+        Who lets the baseline pass.
 
     Returns
     -------
@@ -367,7 +373,7 @@ def verify(
     from lakeevolve.applying.proofs import proofs_of
     from lakeevolve.replaying.verify import verify as replay
 
-    live = open_table(table) if isinstance(table, str) else table
+    live = open_table(table)
     proofs = proofs_of(live) if full else ()
     return replay(live, against, full, columns, sample, readers, contracts, engine, mode=mode, evidence=proofs)
 

@@ -29,7 +29,7 @@ with mkdocs_gen_files.open("reference/api.md", "w") as page:
     for name in sorted(le.__all__, key=str.lower):
         value = getattr(le, name)
         if inspect.isfunction(value):
-            print(f"::: lakeevolve._api.{name}\n", file=page)
+            print(f"::: lakeevolve.{name}\n", file=page)
     print("# Values\n", file=page)
     for name in sorted(le.__all__):
         value = getattr(le, name)
