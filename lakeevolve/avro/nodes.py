@@ -6,8 +6,9 @@ and decides nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, overload
 
 from lakeevolve.model.types import Array, AvroType, Enum, Field, Json, Map, Record, Union
 from lakeevolve.model.value import value
@@ -104,6 +105,74 @@ class FillField:
     null: bool = False
 
 
+class Parts(Sequence["ReadField | FillField"]):
+    """One part per field of a reader's record, equal to a tuple of them.
+
+    Most fields are read as they stand, and often nobody asks but whether there is anything else: their parts are made
+    when the first one is asked for.
+
+    Parameters
+    ----------
+    reader:
+        The record.
+    sources:
+        For each field, the index of the writer's field that it reads.
+    others:
+        By the index of the field, the parts of those that are not read as they stand.
+    """
+
+    __slots__ = ("_made", "_others", "_reader", "_sources")
+
+    def __init__(
+        self, reader: Record, sources: Sequence[int | None], others: Mapping[int, ReadField | FillField]
+    ) -> None:
+        self._reader = reader
+        self._sources = sources
+        self._others = others
+        self._made: tuple[ReadField | FillField, ...] | None = None
+
+    def _all(self) -> tuple[ReadField | FillField, ...]:
+        if self._made is None:
+            keeps: dict[int, Keep] = {}
+            made: list[ReadField | FillField] = []
+            for at, (field_, source) in enumerate(zip(self._reader.fields, self._sources, strict=True)):
+                part = self._others.get(at)
+                if part is None:
+                    assert source is not None
+                    type_ = field_.type
+                    keep = keeps.get(id(type_)) or keeps.setdefault(id(type_), Keep(type_))
+                    part = ReadField(field_, source, keep)
+                made.append(part)
+            self._made = tuple(made)
+        return self._made
+
+    def __len__(self) -> int:
+        return len(self._reader.fields)
+
+    def __iter__(self) -> Iterator[ReadField | FillField]:
+        return iter(self._all())
+
+    @overload
+    def __getitem__(self, index: int) -> ReadField | FillField: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[ReadField | FillField, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> ReadField | FillField | tuple[ReadField | FillField, ...]:
+        return self._all()[index]
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Parts):
+            return self._all() == other._all()
+        return self._all() == other if isinstance(other, tuple) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._all())
+
+    def __repr__(self) -> str:
+        return repr(self._all())
+
+
 @value
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Fields:
@@ -111,7 +180,7 @@ class Fields:
 
     writer: Record
     reader: Record
-    fields: tuple[ReadField | FillField, ...]
+    fields: Sequence[ReadField | FillField]
     skipped: tuple[int, ...]
 
 

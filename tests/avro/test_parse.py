@@ -649,7 +649,9 @@ def test_damaged_json_gives_a_schema_or_a_schema_error(schema: Schema, data: st.
     node = json.loads(json.dumps(schema.to_json()))
     for _ in range(data.draw(st.integers(1, 3))):
         path = data.draw(st.sampled_from(places(node)))
-        node = damaged(node, path, data.draw(JUNK), data.draw(st.sampled_from(["replace", "remove", "insert"])))
+        # What is sampled is one object in every example, and is damaged itself in some.
+        junk = copy.deepcopy(data.draw(JUNK))
+        node = damaged(node, path, junk, data.draw(st.sampled_from(["replace", "remove", "insert"])))
     found = schema_or_error(node, lenient=lenient)
     if isinstance(found, SchemaError):
         assert found.where

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import random
 import time
 from typing import Any
@@ -875,3 +877,23 @@ def test_a_record_filled_as_a_whole_stays_one_row_when_steps_are_composed() -> N
         ("id", "read"),
         ("address", "filled with its default"),
     ]
+
+
+def test_the_parts_of_a_record_are_a_tuple_to_whoever_asks() -> None:
+    old = parse(record(field("a", "int"), field("b", "int"), field("c", "string")))
+    new = parse(record(field("c", "string"), field("b", "long"), field("n", "int", default=1)))
+    root = resolve(old, new).root
+    assert isinstance(root, Fields)
+    expected = (
+        ReadField(new.fields[0], 2, Keep(new.fields[0].type)),
+        ReadField(new.fields[1], 1, Promote(old.fields[1].type, new.fields[1].type)),
+        FillField(new.fields[2], 1),
+    )
+    assert (root.fields == expected, hash(root.fields) == hash(expected), len(root.fields)) == (True, True, 3)
+    assert root.fields != expected[:2]
+    assert (root.fields[-1], root.fields[:2], tuple(root.fields)) == (expected[2], expected[:2], expected)
+    assert repr(root.fields) == repr(expected)
+    for again in (resolve(old, new).root, copy.deepcopy(root), pickle.loads(pickle.dumps(root))):
+        assert again == root
+        assert hash(again) == hash(root)
+    assert root == Fields(old.record, new.record, expected, (0,))

@@ -21,7 +21,7 @@ from lakeevolve.errors import LakeEvolveError
 from lakeevolve.model.schema import Schema
 from lakeevolve.testing import evolutions
 
-CACHES: tuple[dict[Any, Any], ...] = (fields._types, fields._fields, parts.SAME, parts.FILLED)
+CACHES: tuple[dict[Any, Any], ...] = (fields._types, fields._fields, parts.FILLED)
 
 
 def record(*items: Any, name: str = "R", **more: Any) -> dict[str, Any]:

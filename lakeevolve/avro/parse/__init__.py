@@ -68,7 +68,7 @@ def parse(
     try:
         if isinstance(source, str):
             text = source.removeprefix("\ufeff")
-            name = text.strip()
+            name = "" if text.startswith(("{", "[")) else text.strip()
             document: Json = name if name in PRIMITIVES else load(text, messages)
             messages.text = text
         else:

@@ -37,11 +37,24 @@ _LONGEST: Final = 500
 _SIMPLE: Final = frozenset({NoDefault, type(None), bool, int, str})
 
 _PLACEHOLDER: Final = Field("", NULL)
+_UNKNOWN: Final[tuple[None, Extent]] = None, (0, 0)
 
 #: By what the JSON holds, which is text alone: a type and its extent.
 _types: Final[dict[Hashable, tuple[AvroType, Extent]]] = {}
-#: The same of a field, with its extent and the number of attributes that its JSON has.
-_fields: Final[dict[Hashable, tuple[Field, Extent, int]]] = {}
+#: The same of a field, with its levels, its number of types, and the number of attributes that its JSON has.
+_fields: Final[dict[Hashable, tuple[Field, int, int, int]]] = {}
+
+# A frozen dataclass sets its attributes by name, which takes most of the time in which a schema is parsed.
+_NO_PROPS: Final[dict[str, Json]] = {}
+_SLOTS: Final[dict[str, Any]] = dict(vars(Field))
+_new: Final[Any] = object.__new__
+_set_name: Final = _SLOTS["name"].__set__
+_set_type: Final = _SLOTS["type"].__set__
+_set_default: Final = _SLOTS["default"].__set__
+_set_doc: Final = _SLOTS["doc"].__set__
+_set_aliases: Final = _SLOTS["aliases"].__set__
+_set_order: Final = _SLOTS["order"].__set__
+_set_props: Final = _SLOTS["props"].__set__
 
 
 def known(node: Json) -> AvroType | None:
@@ -58,11 +71,10 @@ def known(node: Json) -> AvroType | None:
 
 
 def keep(node: Json, type_: AvroType, extent: Extent) -> None:
-    """Share what a schema's JSON without a fault stands for, if it is of a kind that is shared."""
-    if _is_shared(node):
-        if len(_types) >= _MOST:
-            _types.clear()
-        _types[_key(node)] = type_, extent
+    """Share what a schema's JSON without a fault stands for, which is of a kind that is shared."""
+    if len(_types) >= _MOST:
+        _types.clear()
+    _types[_key(node)] = type_, extent
 
 
 def fields(items: list[Json]) -> tuple[list[Field], list[int], Extent, int]:
@@ -78,6 +90,7 @@ def fields(items: list[Json]) -> tuple[list[Field], list[int], Extent, int]:
     missing: list[int] = []
     names = set()
     levels, count, members = 0, 0, 0
+    get = _fields.get
     for item in items:
         hit = None
         if type(item) is dict:
@@ -85,19 +98,19 @@ def fields(items: list[Json]) -> tuple[list[Field], list[int], Extent, int]:
             try:
                 word = node if type(node) is str else _key(node)
                 if len(item) == 2:
-                    hit = _fields.get((name, word)) or _made((name, word), name, word)
+                    hit = get((name, word)) or _made((name, word), name, word)
                 elif len(item) < 5:
                     default, doc = item.get("default", NO_DEFAULT), item.get("doc")
                     if len(item) == 2 + (default is not NO_DEFAULT) + (doc is not None):
                         key = (name, word, type(default), default, doc)
-                        hit = _fields.get(key) or _made(key, name, word, default, doc)
+                        hit = get(key) or _made(key, name, word, default, doc)
             except TypeError:  # it holds more than texts
                 pass
         if hit is None or name in names:
             missing.append(len(found))
             found.append(_PLACEHOLDER)
             continue
-        made, (deep, many), size = hit
+        made, deep, many, size = hit
         found.append(made)
         names.add(name)
         count += many
@@ -109,21 +122,39 @@ def fields(items: list[Json]) -> tuple[list[Field], list[int], Extent, int]:
 
 def _made(
     key: Hashable, name: Json, word: Any, default: Json | NoDefault = NO_DEFAULT, doc: Json = None
-) -> tuple[Field, Extent, int] | None:
+) -> tuple[Field, int, int, int] | None:
     """A shared field that has not been met, of a type that has."""
-    if type(name) is not str or not (name.isascii() and name.isidentifier()) or not all(map(_is_short, (name, doc))):
+    if type(name) is not str or not name.isidentifier() or not name.isascii() or len(name) > _LONGEST:
         return None
-    if type(default) not in _SIMPLE or not _is_short(default) or not (doc is None or type(doc) is str):
-        return None
-    simple = type(word) is str
-    type_, extent = (PLAIN.get(word), (1, 1)) if simple else _types.get(word, (None, (0, 0)))
+    deep = many = 1
+    size = 2
+    if type(word) is str:
+        type_: AvroType | None = PLAIN.get(word)
+    else:
+        type_, (deep, many) = _types.get(word, _UNKNOWN)
+        if type(word[0]) is tuple:  # an object has two attributes, if it stands for a shared type
+            size = 4
     if type_ is None:
         return None
+    if default is not NO_DEFAULT:
+        if type(default) not in _SIMPLE or not _is_short(default):
+            return None
+        size += 1
+    if doc is not None:
+        if type(doc) is not str or not _is_short(doc):
+            return None
+        size += 1
+    field = _new(Field)
+    _set_name(field, name)
+    _set_type(field, type_)
+    _set_default(field, default)
+    _set_doc(field, doc)
+    _set_aliases(field, ())
+    _set_order(field, None)
+    _set_props(field, _NO_PROPS)
     if len(_fields) >= _MOST:
         _fields.clear()
-    # An object that is no text has two attributes, if it stands for a shared type.
-    size = 2 + (default is not NO_DEFAULT) + (doc is not None) + (2 if not simple and type(word[0]) is tuple else 0)
-    made = _fields[key] = Field(name, type_, default, doc), extent, size
+    made = _fields[key] = field, deep, many, size
     return made
 
 
@@ -137,7 +168,7 @@ def _key(node: Json) -> Hashable:
     return tuple(node.items()) if type(node) is dict else tuple(node)
 
 
-def _is_shared(node: Json) -> bool:
+def is_shared(node: Json) -> bool:
     """Whether it is a union of primitives, a logical type without parameters, an array or map of a primitive."""
     if type(node) is list:
         return bool(node) and all(type(each) is str and each in PLAIN for each in node)

@@ -106,7 +106,7 @@ class Parser:
             self.messages.fail(path, f"the types are nested more than {MAX_DEPTH} levels deep")
         warnings = len(self.messages.warnings)
         made = self.new_type(node, path, namespace, depth)
-        if len(self.messages.warnings) == warnings:
+        if len(self.messages.warnings) == warnings and shared.is_shared(node):
             shared.keep(node, made, self.extent(made))
         return made
 

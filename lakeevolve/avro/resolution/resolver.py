@@ -22,6 +22,7 @@ from lakeevolve.avro.nodes import (
     Items,
     Keep,
     Node,
+    Parts,
     Promote,
     ReadField,
     Symbols,
@@ -105,7 +106,6 @@ class Resolver:
         self.assumed = _NO_ASSUMPTION
         #: Pairs that resolve if a pair in progress does, in the order found.
         self.provisional: list[tuple[int, int]] = []
-        self.keeps: dict[int, Keep] = {}
         #: By the identity of a union, the name of each branch.
         self.branch_names: dict[int, list[str | None]] = {}
         self.reasons = 0
@@ -390,43 +390,33 @@ class Resolver:
 
     def fields(self, writer: Record, reader: Record, location: str, path: str, faults: Faults) -> Fields:
         sources, collided = self.sources(writer, reader, path)
-        parts: list[ReadField | FillField] = []
-        keeps = self.keeps
+        #: The fields that are not read as they stand.
+        others: dict[int, ReadField | FillField] = {}
         written = writer.fields
-        same = {} if self.singular or collided else shared.SAME
-        taken = 0
+        singular = self.singular
         for at, (field, source) in enumerate(zip(reader.fields, sources, strict=True)):
             if source is None:
-                parts.append(self.fill(field, f"{location}/fields/{at}", path, faults))
+                others[at] = self.fill(field, f"{location}/fields/{at}", path, faults)
                 continue
-            taken += 1
-            old = written[source]
-            known = same.get((id(field), source)) if old is field else None
-            if known is not None:
-                parts.append(known)
+            type_ = written[source].type
+            if type_ is field.type and at not in collided and (not singular or isinstance(type_, Primitive)):
                 continue
-            type_ = old.type
             if at in collided:
                 names = ", ".join(written[i].name for i in collided[at])
                 message = f"{field.name}: by its name and aliases, the writer's fields {names} all become this one"
                 here = paths.child(path, field.name)
                 node: Node = self.fail("ALIAS_COLLISION", f"{location}/fields/{at}", here, message, faults)
-            elif type_ is field.type and (not self.singular or isinstance(type_, Primitive)):
-                part = ReadField(field, source, keeps.get(id(type_)) or keeps.setdefault(id(type_), Keep(type_)))
-                parts.append(part)
-                if old is field and shared.is_light(field):
-                    shared.keep(shared.SAME, (id(field), source), part)
-                continue
             else:
                 node = self.plain(type_, field.type) or self.node(
                     type_, field.type, f"{location}/fields/{at}/type", paths.child(path, field.name), faults
                 )
-            parts.append(ReadField(field, source, node))
+            others[at] = ReadField(field, source, node)
         skipped: tuple[int, ...] = ()
+        taken = len(sources) - sources.count(None)
         if taken < len(written):
             used = {source for source in sources if source is not None}.union(*collided.values())
             skipped = tuple(i for i in range(len(written)) if i not in used)
-        return Fields(writer, reader, tuple(parts), skipped)
+        return Fields(writer, reader, Parts(reader, sources, others), skipped)
 
     def sources(
         self, writer: Record, reader: Record, path: str
@@ -456,8 +446,7 @@ class Resolver:
             node = self.fail("INVALID_DEFAULT", location, here, f"{field.name}: {reason}", faults)
             return ReadField(field, -1, node)
         filled = FillField(field, field.default)
-        if shared.is_light(field):
-            shared.keep(shared.FILLED, id(field), filled)
+        shared.keep(field, filled)
         return filled
 
 

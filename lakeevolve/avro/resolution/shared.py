@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
+from typing import Final
 
-from lakeevolve.avro.nodes import FillField, ReadField
+from lakeevolve.avro.nodes import FillField
 from lakeevolve.model.types import Array, AvroType, Field, Map, NoDefault, Primitive, Union
-
-_Key = TypeVar("_Key", int, tuple[int, int])
-_Part = TypeVar("_Part", ReadField, FillField)
 
 # A field is known by its identity, which lasts as long as what is kept of it.
 
-#: A field that writer and reader have both, and its index in the writer: how it is read, which is as it stands.
-SAME: Final[dict[tuple[int, int], ReadField]] = {}
 #: A field with a default: how it is filled.
 FILLED: Final[dict[int, FillField]] = {}
-#: Entries of each at most.
+#: Entries at most.
 _MOST: Final = 1 << 16
 _SCALARS: Final = (NoDefault, bool, int, float)
 #: Characters of a text that is not kept.
 _LONG: Final = 500
 
 
-def keep(known: dict[_Key, _Part], key: _Key, part: _Part) -> None:
-    if len(known) >= _MOST:
-        known.clear()
-    known[key] = part
+def keep(field: Field, part: FillField) -> None:
+    """Keep how a field is filled, if little is kept alive with it."""
+    if _is_light(field):
+        if len(FILLED) >= _MOST:
+            FILLED.clear()
+        FILLED[id(field)] = part
 
 
 def is_small(type_: AvroType) -> bool:
@@ -43,8 +40,7 @@ def is_small(type_: AvroType) -> bool:
     return False
 
 
-def is_light(field: Field) -> bool:
-    """Whether little is kept alive with a field."""
+def _is_light(field: Field) -> bool:
     default = field.default
     return (
         not field.props
