@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-#: Command -> module and function; the function's docstring is the help.
+#: Command -> module and function (its docstring is the help) or group of commands.
 COMMANDS: Final = {
     "diff": "diff:diff",
     "check": "check:check",
@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "describe": "describe:describe",
     "adopt": "adopt:adopt",
     "init": "init:init",
+    "registry": "registry:registry",
     "rules": "rules:rules",
     "explain": "rules:explain",
     "schema": "schema:schema",
@@ -33,7 +34,7 @@ COMMANDS: Final = {
 #: Commands that look at schemas alone, and so end before there is much to free.
 _SHORT: Final = frozenset({"diff", "check", "rules", "explain"})
 _THRESHOLDS: Final = (700, 10, 10)
-_SETTINGS: Final[dict[str, Any]] = {
+SETTINGS: Final[dict[str, Any]] = {
     "pretty_exceptions_enable": False,
     "rich_markup_mode": None,
     "context_settings": {"help_option_names": ["--help", "-h"]},
@@ -74,11 +75,15 @@ class Command(TyperCommand):
         return _take_as_given(super().get_params(ctx))
 
 
-class Commands(TyperGroup):
-    """All of them."""
+class Group(TyperGroup):
+    """Commands under one name."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _take_as_given(super().get_params(ctx))
+
+
+class Commands(Group):
+    """All of them."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
@@ -88,7 +93,11 @@ class Commands(TyperGroup):
             return None
         module, _, name = COMMANDS[cmd_name].partition(":")
         function = getattr(importlib.import_module(f"lakeevolve.cli.{module}"), name)
-        alone = typer.Typer(add_completion=False, **_SETTINGS)
+        if isinstance(function, typer.Typer):
+            group = typer.main.get_command(function)
+            group.name = cmd_name
+            return group
+        alone = typer.Typer(add_completion=False, **SETTINGS)
         alone.command(cmd_name, cls=Command)(function)
         return typer.main.get_command(alone)
 
@@ -113,7 +122,7 @@ app = typer.Typer(
     help="Evolve Iceberg and Delta tables the way Avro says a schema may evolve, and prove it value by value.",
     no_args_is_help=True,
     add_completion=True,
-    **_SETTINGS,
+    **SETTINGS,
 )
 
 

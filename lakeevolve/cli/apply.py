@@ -74,6 +74,14 @@ def apply(
         str | None,
         typer.Option("--window", help="Of a folder: when plans are begun, in local time.", metavar="22:00-05:00"),
     ] = None,
+    register: Annotated[
+        str | None,
+        typer.Option(
+            "--register",
+            help="Of a plan: register its schema under this subject of the schema registry once it is applied.",
+            metavar="SUBJECT",
+        ),
+    ] = None,
     jobs: Annotated[str, typer.Option("--jobs", help="Of a folder: how many plans run at once.", metavar="N")] = "1",
     subject: SubjectOption = None,
     config: ConfigOption = None,
@@ -83,7 +91,14 @@ def apply(
 ) -> int:
     """Run a saved plan: proof, one commit, replay."""
     from lakeevolve.cli.batch import apply_folder, duration
-    from lakeevolve.cli.project import apply_all, for_folders, in_project, no_project_options, only_project_options
+    from lakeevolve.cli.project import (
+        apply_all,
+        for_folders,
+        for_plans,
+        in_project,
+        no_project_options,
+        only_project_options,
+    )
 
     told: dict[str, Any] = {
         "yes": yes,
@@ -94,15 +109,16 @@ def apply(
     }
     where: dict[str, Any] = {"approvals": approvals, "format": format, "output": output}
     if plan is None:
-        only_project_options(option=option)
+        only_project_options(option=option, register=register)
         for_folders(max_bytes=max_bytes, within=within, window=window, jobs=jobs != "1")
         return apply_all(config, subject, allow or (), **told, **where)
     no_project_options(subject)
     if os.path.isdir(plan):
+        for_plans(register=register)
         room: dict[str, Any] = {"max_bytes": max_bytes, "within": within, "window": window, "jobs": jobs}
         with in_project(config):
             return apply_folder(plan, allow or (), **room, option=option, **told, **where)
-    return _apply_one(plan, allow or (), config=config, option=option, **told, **where)
+    return _apply_one(plan, allow or (), config=config, register=register, option=option, **told, **where)
 
 
 def _apply_one(
@@ -116,6 +132,7 @@ def _apply_one(
     require_idle: timedelta | None,
     approvals: str | None,
     config: str | None,
+    register: str | None,
     option: list[str] | None,
     format: str,
     output: list[str] | None,
@@ -124,6 +141,7 @@ def _apply_one(
     from lakeevolve.applying.apply import refuse_plan
     from lakeevolve.cli.asking import Word
     from lakeevolve.cli.project import approval_of, in_project
+    from lakeevolve.cli.registering import refuse_unregistrable, register_applied
     from lakeevolve.errors import ReplayMismatch
     from lakeevolve.planning.plan import load_plan
     from lakeevolve.report.outcome import of_application, of_plan
@@ -138,6 +156,9 @@ def _apply_one(
         word = Word.of(plan, yes=yes, approved=approved, dry_run=nothing)
         if not word.or_ask(lambda: of_plan(saved).text(), f"apply this plan to {saved.table['uri']}?"):
             return 0
+        if register is not None:
+            # Said now, and not after the table was changed.
+            refuse_unregistrable(register, saved.target)
         with stoppable(), progress_bars() as progress:
             done = run(
                 saved,
@@ -150,4 +171,7 @@ def _apply_one(
                 require_idle=require_idle,
             )
     emit(of_application(done, saved), format, output)
+    if register is not None and done.ok and not dry_run:
+        with in_project(config):
+            register_applied(register, saved.target)
     return 0 if done.ok else ReplayMismatch.exit_code

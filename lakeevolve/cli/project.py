@@ -100,6 +100,13 @@ def for_folders(**given: Any) -> None:
             )
 
 
+def for_plans(**given: Any) -> None:
+    """Refuse options of one plan."""
+    for name, value in given.items():
+        if value:
+            raise typer.BadParameter("this is for one plan: name its file", param_hint="--" + name.replace("_", "-"))
+
+
 def approval_of(plan: Plan, file: str, folder: str | None, project: Project | None) -> Approval:
     """The approval that covers a plan: in a folder that is named, else beside the plan or in the project's approvals.
 

@@ -20,7 +20,16 @@ an error, without credentials. What is repeatable is given once for each value."
 def reference() -> str:
     """The page as Markdown."""
     group: Any = typer.main.get_command(app)
-    return "\n\n".join([_HEAD, *(_command(name, group.get_command(None, name)) for name in COMMANDS)])
+    return "\n\n".join([_HEAD, *(part for name in COMMANDS for part in _parts(name, group.get_command(None, name)))])
+
+
+def _parts(name: str, command: Any) -> Iterator[str]:
+    if not hasattr(command, "commands"):
+        yield _command(name, command)
+        return
+    yield f"## {name}\n\n{' '.join(command.help.split())}"
+    for inner, below in command.commands.items():
+        yield _command(f"{name} {inner}", below).replace("## ", "### ", 1)
 
 
 def _command(name: str, command: Any) -> str:

@@ -19,6 +19,7 @@ from lakeevolve.model.find import find_type
 from lakeevolve.model.mapping import columns_of
 from lakeevolve.model.renames import as_aliases, rename_pairs
 from lakeevolve.model.schema import Schema
+from lakeevolve.planning import registered
 from lakeevolve.planning.make import plan as make_plan
 from lakeevolve.planning.mapped import in_columns
 from lakeevolve.planning.plan import Inputs, Plan
@@ -119,7 +120,8 @@ def check_project(
         Names or patterns of subjects; all without one.
     against:
         A git revision: what a subject's source holds there are the versions before. Without it, those are the ones
-        that a subject's tables have had; without tables, the earlier ones of its source, if that is a folder of them.
+        that a subject's tables have had; without tables, those of its subject in the schema registry, or else the
+        earlier ones of its source, if that is a folder of them.
     open_:
         How tables are opened.
 
@@ -173,10 +175,20 @@ def check_project(
                     before = partial(_had, project.located(uri), options.foreign, open_)
                     yield attempt(name, uri, partial(judge, name, subject, target, before, options), target)
 
-    found = tuple(parts())
+    found, told = _with_registry(project, policy, chosen, tuple(parts()))
     # Findings about routes are a plan's to make, so where there are tables only a plan knows what waives nothing.
     complete = not chosen and not any(subject.tables for subject in project.entry.subjects.values())
-    return Parts(project, "check", found, _about_waivers(project, policy, found) if complete else ())
+    return Parts(project, "check", found, (*told, *(_about_waivers(project, policy, found, told) if complete else ())))
+
+
+def _with_registry(
+    project: Project, policy: Policy, chosen: Sequence[str], found: tuple[Part, ...]
+) -> tuple[tuple[Part, ...], tuple[Finding, ...]]:
+    """The parts, with one for each subject that the schema registry could not be asked about, and what it says."""
+    findings, failed = registered.asked(project, policy, project.subjects(chosen), found)
+    # What could not be read from the registry said so itself.
+    told = {part.subject for part in found if part.error is not None and part.table is None}
+    return (*found, *(Part(name, None, None, error) for name, error in failed.items() if name not in told)), findings
 
 
 def _had(uri: str, foreign: Sequence[str], open_: OpenTable, hint: Schema) -> list[Schema]:
@@ -185,8 +197,10 @@ def _had(uri: str, foreign: Sequence[str], open_: OpenTable, hint: Schema) -> li
     return [version.schema for version in live.history(hint=hint)]
 
 
-def _at(project: Project, subject: Subject, revision: str | None, _hint: Schema) -> list[Schema]:
+def _at(project: Project, subject: Subject, revision: str | None, hint: Schema) -> list[Schema]:
     """The versions of the subject's source before its newest; at a revision, all that it held there."""
+    if revision is None and subject.registered_as is not None:
+        return registered.versions_before(subject, hint)
     if revision is None:
         return [sources.load(version, lenient=True) for version in sources.expand(project.located(subject.source))[:-1]]
     if re.match(r"[A-Za-z][A-Za-z0-9+-]+:", subject.source):
@@ -241,8 +255,9 @@ def plan_project(project: Project, chosen: Sequence[str] = (), *, open_: OpenTab
             for uri in subject.tables:
                 yield attempt(name, uri, partial(_plan, project, name, subject, uri, target, policy, open_), target)
 
-    found = tuple(parts())
-    told = () if chosen else (*_about_waivers(project, policy, found), *_about_options(project, policy, found))
+    found, told = _with_registry(project, policy, chosen, tuple(parts()))
+    if not chosen:
+        told = (*told, *_about_waivers(project, policy, found, told), *_about_options(project, policy, found))
     return Parts(project, "plan", found, told)
 
 
@@ -299,11 +314,14 @@ def _without_unused(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(finding for finding in findings if finding.rule != UNUSED.id)
 
 
-def _about_waivers(project: Project, policy: Policy, parts: Sequence[Part]) -> tuple[Finding, ...]:
+def _about_waivers(
+    project: Project, policy: Policy, parts: Sequence[Part], others: Sequence[Finding] = ()
+) -> tuple[Finding, ...]:
     if any(part.error is not None for part in parts):
         # What could not be looked at may be what a waiver is for.
         return ()
     used = {finding.fingerprint for part in parts for finding in part.value.findings}
+    used |= {finding.fingerprint for finding in others}
     lines = {
         waiver.fingerprint: project.line("policy", "waivers", at, "fingerprint")
         for at, waiver in enumerate(project.entry.policy.waivers)

@@ -31,6 +31,7 @@ Kind = Literal[
     "project",
     "rollback",
     "batch",
+    "registry",
     "adopt",
 ]
 

@@ -212,6 +212,38 @@ SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = {
         ),
         findings=_list(_FINDING),
     ),
+    "registry-diff": _record(
+        "subject against a table",
+        subject=_TEXT,
+        table=_TEXT,
+        level=_TEXT,
+        equal=_FLAG,
+        table_version=_COUNT,
+        versions=_list(_object(version=_COUNT, deleted=_FLAG, table_versions=_list(_COUNT))),
+        changes=_list(_TOLD_CHANGE),
+        findings=_list(_FINDING),
+    ),
+    "registry-subjects": _record(
+        "subjects of a registry",
+        registry=_TEXT,
+        subjects=_list(
+            _object(
+                subject=_TEXT,
+                versions=_list(_COUNT),
+                deleted=_list(_COUNT),
+                level=_TEXT,
+                own_level=_FLAG,
+                type=_TEXT,
+                strategy=_or_null(_TEXT),
+            )
+        ),
+    ),
+    "registry-register": _record("registration", subject=_TEXT, version=_COUNT, id=_COUNT, new=_FLAG),
+    "registry-uses": _record(
+        "users of a subject",
+        subject=_TEXT,
+        users=_list(_object(subject=_TEXT, version=_COUNT, tables=_list(_TEXT))),
+    ),
     "describe": _record(
         "description",
         uri=_TEXT,

@@ -52,6 +52,8 @@ def sections(outcome: Outcome) -> list[Section]:
             found = [*_described(record)]
         case "adopt":
             found = [*_adopted(record["tables"])]
+        case "registry":
+            found = [*_changes(record.get("changes", ())), *_findings(outcome.findings)]
         case "project":
             found = [*_parts(outcome), *_findings(outcome.own)]
         case _:

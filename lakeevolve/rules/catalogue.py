@@ -15,6 +15,7 @@ from lakeevolve.rules import (
     meaning,
     name,
     policy,
+    registry,
     replay,
     rollout,
     route,
@@ -29,7 +30,7 @@ __all__ = ["RULES", "Rule"]
 
 _FAMILIES: Final = (
     *(schema, field, type, enum, union, name, default, contract, meaning),
-    *(policy, table, route, drift, rollout, replay),
+    *(policy, table, route, drift, rollout, replay, registry),
 )
 
 #: Rule id to rule, family by family.

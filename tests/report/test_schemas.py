@@ -80,7 +80,8 @@ def test_every_command_writes_what_its_schema_says(
         seen.add(name)
         assert list(faults(record, SCHEMAS[name])) == [], name
         jsonschema.Draft202012Validator(SCHEMAS[name]).validate(record)
-    assert seen == set(SCHEMAS)
+    # Those of registries are asked for where there is one.
+    assert seen == {name for name in SCHEMAS if not name.startswith("registry-")}
 
 
 def test_every_schema_is_one_and_can_be_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,8 @@ of events are; ``#*`` makes of the union one record with an optional field for e
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from lakeevolve.avro.parse import parse
@@ -32,6 +34,7 @@ __all__ = [
     "read",
     "settings",
     "subject_name",
+    "with_numbers",
 ]
 
 
@@ -60,14 +63,29 @@ def expand(location: str) -> list[Any]:
     Versions that were soft-deleted are left out, as the registry itself leaves them out of its judgement.
     """
     place = address(location)
-    if place.version != ALL:
-        return [place.uri]
-    found: list[Any] = []
+    return [schema for _, schema in with_numbers(place)] if place.version == ALL else [place.uri]
+
+
+def with_numbers(place: Address) -> Iterator[tuple[int, Schema]]:
+    """The live versions of a subject with their numbers, oldest first.
+
+    Where one record of a union is asked for, versions from before there was such a record are no versions of it.
+    """
+    lacking: SourceError | None = None
+    found = False
     with open_registry() as registry:
         for number in registry.versions(place.subject):
             schema = registry.schema(registry.version(place.subject, number), lenient=True)
-            found.append(schema if place.event is None else event_of(schema, place.event, schema.source or ""))
-    return found
+            if place.event is not None:
+                try:
+                    schema = event_of(schema, place.event, replace(place, version=number).uri)
+                except SourceError as error:
+                    lacking = error
+                    continue
+            found = True
+            yield number, schema
+    if lacking is not None and not found:
+        raise lacking
 
 
 def event_of(schema: Schema, event: str, where: str) -> Schema:

@@ -60,7 +60,8 @@ class Registered:
 
     @property
     def uri(self) -> str:
-        return f"registry:{self.subject}@{self.version}"
+        """Its address; of a schema that is not registered yet, where it comes from."""
+        return f"registry:{self.subject}@{self.version}" if self.version else self.subject
 
 
 class Registry:
@@ -162,6 +163,16 @@ class Registry:
             found |= {(str(place.subject), int(place.version or 0)) for place in places}
         return sorted(found)
 
+    def all_users(self, subject: str, number: int | str = "latest") -> list[tuple[str, int]]:
+        """As :meth:`users`, and who refers to those in turn."""
+        found: set[tuple[str, int]] = set()
+        todo: list[tuple[str, int | str]] = [(subject, number)]
+        while todo:
+            new = set(self.users(*todo.pop())) - found
+            found |= new
+            todo += new
+        return sorted(found)
+
     def schema(self, registered: Registered, *, lenient: bool = False) -> Schema:
         """The schema of a version, with the types of all subjects that it refers to.
 
@@ -172,6 +183,10 @@ class Registry:
             raise _not_avro(registered)
         texts = [each.text for each in self.referred(registered)]
         return schema_of(registered.text, texts, source_name=registered.uri, lenient=lenient)
+
+    def complete(self, text: str, references: Iterable[Reference], name: str) -> Schema:
+        """The schema of a text that is not registered yet, with the types that it refers to."""
+        return self.schema(Registered(name, 0, 0, text, references=tuple(references)))
 
     def referred(self, registered: Registered) -> list[Registered]:
         """What a version refers to, directly or not, each once and after what it refers to itself."""
