@@ -40,7 +40,7 @@ from lakeevolve.model.change import (
 )
 from lakeevolve.model.find import find_type
 from lakeevolve.model.schema import Schema
-from lakeevolve.model.types import AvroType, Enum, Record, describe, is_null, without_null
+from lakeevolve.model.types import AvroType, Enum, Record, Union, describe, is_null, without_null
 from lakeevolve.tables.base import Capability, Fill, Precondition
 from lakeevolve.tables.delta import features
 from lakeevolve.tables.delta.filling import asked_for
@@ -323,9 +323,11 @@ class _Rules:
             return _refuse(reason)
         found = resolve(holding(change.old), holding(change.new), fills=narrowing(self.fills, change.path))
         if any(not each.value_level for each in found.incompatibilities):
+            untold = isinstance(without_null(change.old), Record) and isinstance(without_null(change.new), Union)
             return _refuse(
                 f"Avro cannot read {describe(change.old)} as {describe(change.new)}; keep the wider type, add a field "
                 "of another name, or start a new table"
+                + ("; or, if its fields are branches of a union, plan that union first, which records it" * untold)
             )
         precondition: Precondition | None = "resolves" if found.incompatibilities else None
         if precondition is None and narrows(change.old, change.new):

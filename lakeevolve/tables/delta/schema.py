@@ -375,9 +375,11 @@ class _Derivation:
         """The union that a struct is, with the hint's types for branches; None where it is none.
 
         Each column has to be an optional one that holds a branch of the hint, by its name or an alias of it and however
-        it is to change inside; or a branch that goes by its own name; or a record that the hint no longer has.
+        it is to change inside; or a branch that goes by its own name; or a record that the hint no longer has. Where
+        all branches of the hint are there, a text may be an enum that it no longer has, whose symbols nobody knows.
         """
         names = branch_names(hint)
+        whole = set(names) <= {column.name for column in struct.columns}
         found: list[tuple[int, AvroType]] = []
         matched = False
         for column in struct.columns:
@@ -386,9 +388,12 @@ class _Derivation:
             here = paths.branch(at, column.name)
             probe, _ = _Derivation(self.renames, self.follow)._bare(column.type, branch, here, there)
             like = branch is not None and type(probe) is type(branch) and not isinstance(probe, Primitive)
-            if not column.nullable or not (like or kind(probe) == column.name or isinstance(probe, Record)):
+            gone = whole and branch is None and column.type == "string" and kind(probe) != column.name
+            if not column.nullable or not (like or gone or kind(probe) == column.name or isinstance(probe, Record)):
                 return None
             type_, _ = self._bare(column.type, branch, here, there)
+            if gone:
+                type_ = self._register(Enum(_avro_name(column.name), ()))
             matched = matched or like or kind(probe) == column.name
             found.append((place, _called(type_, column.name, at)))
         if not matched:

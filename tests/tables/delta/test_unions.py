@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+import lakeevolve as le
+from lakeevolve.errors import PlanBlocked
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import Union
 from lakeevolve.tables import delta
@@ -162,7 +164,11 @@ def unused(schema: Schema, rows: Callable[[Schema, int, int], pa.Table], branch:
 @pytest.mark.parametrize("marked", [True, False], ids=["marked", "never seen"])
 @pytest.mark.parametrize(
     ("before", "branch"),
-    [(union("string", ping(X), ping(X, name="Pong")), "Pong"), (union("string", ping(X), "int"), "int")],
+    [
+        (union("string", ping(X), ping(X, name="Pong")), "Pong"),
+        (union("string", ping(X), "int"), "int"),
+        (union("string", ping(X), ENUM), "State"),
+    ],
 )
 def test_a_branch_that_no_row_uses_goes(
     before: Schema, branch: str, marked: bool, tmp_path: Path, rows: Callable[[Schema, int, int], pa.Table]
@@ -172,6 +178,34 @@ def test_a_branch_that_no_row_uses_goes(
     delta.append(uri, unused(before, rows, branch))
     found = evolve(uri, union("string", ping(X)))
     assert found.routes["DropBranch u"].precondition == "branch-unused"
+
+
+def test_an_enum_that_a_row_of_a_table_never_seen_uses_does_not_go(
+    tmp_path: Path, rows: Callable[[Schema, int, int], pa.Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table says text where the enum was, so that any text in it counts as in use."""
+    monkeypatch.setenv("LAKEEVOLVE_STATE", str(tmp_path / "state"))
+    before, uri = union("string", "int", ENUM), f"delta:{tmp_path / 't'}"
+    delta.create_table(uri, before)
+    delta.append(uri, rows(before, 40, 1))
+    plan = le.plan(uri, union("string", "int"), mode="NONE")
+    with pytest.raises(PlanBlocked, match="holds the branch State"):
+        le.apply(plan, allow=["rewrite", "drop"])
+    assert sum(batch.num_rows for batch in delta.open(uri).read()) == 40
+
+
+def test_a_fixed_branch_of_a_table_never_seen_goes_once_the_union_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKEEVOLVE_STATE", str(tmp_path / "state"))
+    before, after = union("string", {"type": "fixed", "name": "F", "size": 2}), union("string", "int")
+    uri = f"delta:{tmp_path / 't'}"
+    delta.create_table(uri, before)
+    (step,) = le.plan(uri, after, mode="NONE").steps
+    assert step.route == "refuse"
+    assert "plan that union first, which records it" in step.reason
+    assert le.apply(le.plan(uri, before)).ok
+    assert {step.route for step in le.plan(uri, after, mode="NONE").steps} == {"rewrite", "metadata"}
 
 
 def test_a_struct_that_holds_no_branch_of_the_union_is_a_record(tmp_path: Path) -> None:
