@@ -21,8 +21,8 @@ from lakeevolve.model import path as paths
 from lakeevolve.model.types import AvroType, Record, Union, branch_names, is_null, kind, without_null
 from lakeevolve.tables.base import Predicate
 
-#: What a filter may be asked to compare. Bytes, fixed, UUIDs and nanoseconds have no literal that all readers share.
-_COMPARABLE: Final = frozenset({"boolean", "int", "long", "float", "double", "string", "enum"})
+#: What a filter may be asked to compare. UUIDs, durations and nanoseconds have no literal that all readers share.
+_COMPARABLE: Final = frozenset({"boolean", "int", "long", "float", "double", "string", "enum", "bytes", "fixed"})
 
 
 def leaves(record: Record) -> dict[str, AvroType]:
