@@ -25,8 +25,11 @@ Rows = Callable[[Schema, int, int], pa.Table]
 #: Pages whose commands something else runs: the two of the README and the benchmarks stand in .ci/run and in
 #: test_benchmarks, the project's page has a test of its own, and the reference is held against the commands.
 ELSEWHERE = {"README.md", "docs/benchmarks.md", "docs/how-to/project-file.md", "docs/reference/commands.md"}
+#: Commands that have nothing to say beside their result.
+QUIET = {"diff", "check", "plan", "show", "verify", "history", "describe"}
 #: A line of a shell, with the text that it is given.
 UNIT = re.compile(r"^[^\n]*<<'(\w+)'\n.*?^\1$|^[^\n]+", re.MULTILINE | re.DOTALL)
+
 
 def units(page: Path) -> Iterator[tuple[str, str]]:
     """The commands of a page with their language: a line of a shell with all that belongs to it, or Python whole."""
@@ -90,6 +93,14 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def project(shop: Path) -> Path:
+    """The shop with its file."""
+    entry = {"source": "schemas/orders.avsc", "tables": ["delta:lake/orders"]}
+    Path("lakeevolve.yaml").write_text(json.dumps({"version": 1, "subjects": {"orders": entry}}))
+    return shop
+
+
+@pytest.fixture
 def planned(shop: Path, rows: Rows) -> Path:
     """The shop with a folder of plans, and an approval of each."""
     delta.create_table("delta:lake/returns", le.load(ORDER), mark=False)
@@ -102,14 +113,16 @@ def planned(shop: Path, rows: Rows) -> Path:
 
 
 #: Page -> the place that its commands are run in; the shop without an entry.
-PLACES = {"docs/tutorial.md": "empty", "docs/how-to/change-and-undo.md": "planned"}
+PLACES = {"docs/tutorial.md": "empty", "docs/ci.md": "project", "docs/how-to/change-and-undo.md": "planned"}
 
 
 def run(unit: str, capsys: pytest.CaptureFixture[str]) -> None:
     if not unit.startswith("lakeevolve "):
         subprocess.run(["bash", "-euc", unit], check=True, stdout=subprocess.DEVNULL)
         return
-    _, *args = shlex.split(unit, comments=True)
+    command, _, code = unit.partition(" || [ $? -eq ")
+    wanted = int(code.removesuffix(" ]")) if code else 0
+    _, *args = shlex.split(command, comments=True)
     if args[0] == "apply" and not {"--yes", "--approved", "--dry-run"} & set(args):
         # What a terminal would ask.
         args.append("--yes")
@@ -120,8 +133,10 @@ def run(unit: str, capsys: pytest.CaptureFixture[str]) -> None:
         args += ["--allow", "backfill"]
     code = main(args)
     printed = capsys.readouterr()
-    assert code == 0, f"{unit}\n{printed.out}{printed.err}"
+    assert code == wanted, f"{unit}\n{printed.out}{printed.err}"
     assert printed.out
+    if args[0] in QUIET and "--out" not in args:
+        assert printed.err == ""
 
 
 @pytest.mark.parametrize("page", [page for page in pages_with("shell") if page not in ELSEWHERE])
