@@ -228,7 +228,7 @@ def adopt(
 
 
 def plan(
-    table: Table | str,
+    table: Table | Description | str,
     target: Any,
     mode: str = "BACKWARD",
     old_rows: str | Mapping[str, str] = "default",

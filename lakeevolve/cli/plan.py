@@ -26,13 +26,21 @@ from lakeevolve.cli.project import ConfigOption, SubjectOption
 if TYPE_CHECKING:
     from lakeevolve.model.schema import Schema
     from lakeevolve.planning.plan import Plan
+    from lakeevolve.tables.base import Table
+    from lakeevolve.tables.description import Description
 
 CLEAN_WITH_CHANGES = 3
 
 
 def plan(
     table: Annotated[
-        str | None, typer.Argument(help="iceberg:CATALOG/ns.table or delta:PATH", metavar="TABLE", show_default=False)
+        str | None,
+        typer.Argument(
+            help="iceberg:CATALOG/ns.table or delta:PATH; or the file of a saved description, where nobody may reach "
+            "the table.",
+            metavar="TABLE",
+            show_default=False,
+        ),
     ] = None,
     target: Annotated[
         str | None,
@@ -106,7 +114,7 @@ def plan(
     not_renames = pairs(not_rename, "--not-rename")
     wanted = sources.load(target)
     made = make(
-        open_with(table, option),
+        _opened(table, option),
         wanted,
         mode,
         wanted_rows,
@@ -118,6 +126,18 @@ def plan(
         if now not in made.renames:
             note(f"note: --rename {was}={now} renames nothing: the table has {now} already")
     return _done(made, wanted, out, detailed_exitcode, fail_on, format, output)
+
+
+def _opened(table: str, option: list[str] | None) -> Table | Description:
+    """The table, or where a file is named, its saved description."""
+    from lakeevolve.tables.description import is_description, load_description
+
+    if is_description(table):
+        if option:
+            raise typer.BadParameter("a description needs none", param_hint="--option")
+        return load_description(table)
+    live: Table = open_with(table, option)
+    return live
 
 
 def _rebased(

@@ -44,6 +44,7 @@ from lakeevolve.rules.route import of_change
 from lakeevolve.rules.table import ROWS_REFUSE, fit_for_table, left_optional, names_that_move, reverting
 from lakeevolve.tables import open_table
 from lakeevolve.tables.base import Capability, DataFile, Fill, Route, Table, pinned
+from lakeevolve.tables.description import Description, described_table
 from lakeevolve.tables.drift import drift
 
 _OLD_ROWS: Final = ("default", "null")
@@ -70,7 +71,7 @@ _MAKERS: Final[Mapping[str, tuple[type, ...]]] = {
 
 
 def plan(
-    table: Table | str,
+    table: Table | Description | str,
     target: Any,
     mode: str = "BACKWARD",
     old_rows: str | Mapping[str, str] = "default",
@@ -91,7 +92,8 @@ def plan(
     Parameters
     ----------
     table:
-        An open table, or its URI (``iceberg:CATALOG/ns.table``, ``delta:PATH``).
+        An open table, or its URI (``iceberg:CATALOG/ns.table``, ``delta:PATH``); or a description of it, where nobody
+        may reach the table: what its rows have to say is then left open until apply.
     target:
         Whatever :func:`lakeevolve.load` takes.
     mode:
@@ -141,7 +143,7 @@ def plan(
     >>> plan("delta:lake/orders", "orders.avsc").save("plan.json")  # doctest: +SKIP
     """
     _check_old_rows(old_rows)
-    live = open_table(table) if isinstance(table, str) else table
+    live = _live(table)
     live.refresh()
     wanted = sources.load(target)
     if not isinstance(wanted.root, Record):
@@ -164,6 +166,12 @@ def plan(
         wanted, inputs = columns.schema(wanted), in_columns(inputs, columns)
         old_rows = old_rows if isinstance(old_rows, str) else by_column(old_rows, columns)
     return with_rows(make(live, wanted, mode, old_rows, inputs), live)
+
+
+def _live(table: Any) -> Table:
+    if isinstance(table, Description):
+        return described_table(table)
+    return table if hasattr(table, "capability") else open_table(table)
 
 
 def make(
@@ -231,6 +239,7 @@ def make(
         total=total,
         read=_estimate(files) if steps else Estimate(),
         position=state.position,
+        described=getattr(live, "described", False),
         writers=live.writes(),
     )
 
@@ -256,6 +265,8 @@ def with_rows(made: Plan, live: Table, *, up_to: int | None = LOOKED_AT) -> Plan
     ``up_to`` is the number of stored bytes up to which they are; None for no end.
     """
     checks = made.checks
+    if made.described:
+        return made
     files = live.files(hint=made.hint)
     if not checks or made.refused or (up_to is not None and sum(file.bytes for file in files) > up_to):
         return made

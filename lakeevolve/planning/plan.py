@@ -182,6 +182,8 @@ class Plan:
     read: Estimate = field(default=Estimate(), compare=False)
     #: The data's version when the plan was made, which appends move: no part of what is approved.
     position: int | None = field(default=None, compare=False)
+    #: Whether it was made from a saved description: no row and no file was looked at.
+    described: bool = field(default=False, compare=False)
     #: Who wrote to the table last, the newest first.
     writers: tuple[Write, ...] = field(default=(), compare=False)
 
@@ -263,6 +265,7 @@ class Plan:
             "digest": self.digest,
             "estimate": {
                 "position": self.position,
+                "described": self.described,
                 "read": self.read.to_json(),
                 "written": self.total.to_json(),
                 # Until the old files are vacuumed or their snapshot expires, the table holds both.
@@ -435,6 +438,7 @@ def _from_json(record: Mapping[str, Any]) -> Plan:
         total=Estimate(**estimate["written"]),
         read=Estimate(**estimate["read"]),
         position=estimate["position"],
+        described=estimate["described"],
         writers=tuple(
             Write(None if one["at"] is None else datetime.fromisoformat(one["at"]), one["operation"], one["by"])
             for one in estimate["writers"]

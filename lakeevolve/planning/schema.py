@@ -130,6 +130,7 @@ PLAN: Final[Mapping[str, Any]] = {
         rollout={"type": "array", "items": _TEXT},
         estimate=_object(
             position={"type": ["integer", "null"]},
+            described={"type": "boolean"},
             read=_COST,
             written=_COST,
             temporary_bytes=_NUMBER,

@@ -57,7 +57,7 @@ def refuse_unsound(plan: Plan, table: Table) -> None:
     key = next(key for key in sorted(is_) if said.get(key) != is_[key])
     what = _difference(key, said.get(key), is_[key])
     same_changes = [c["changes"] for c in said["steps"]] == [c["changes"] for c in is_["steps"]]
-    if plan.position != table.state.position and key in _OF_ROWS and same_changes:
+    if (plan.described or plan.position != table.state.position) and key in _OF_ROWS and same_changes:
         raise StalePlan(f"the plan is stale: {what}", where=uri, hint="make the plan again")
     raise PlanError(
         f"the plan does not say what this table needs: {what}",

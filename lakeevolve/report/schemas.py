@@ -257,6 +257,7 @@ SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = {
         partitioning={"type": "array"},
         features={"type": "object"},
         counts=_object(files=_COUNT, rows=_COUNT, bytes=_COUNT),
+        planning={"type": ["object", "null"], "description": "What a plan is made from without the table."},
     ),
     "adopt": _record(
         "adoption",

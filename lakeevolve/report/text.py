@@ -95,7 +95,7 @@ def plan_text(plan: Plan) -> str:
     head = f"plan {plan.digest[:12]} for {plan.table['uri']}: version {plan.base_version} -> {plan.target_version}"
     if plan.empty:
         return "\n".join([head, "no changes: the table already has this schema", *findings_text(plan.findings)])
-    lines = [head, _summary(plan), ""]
+    lines = [head, _summary(plan), *_unlooked(plan), ""]
     for step in plan.steps:
         lines += _step_text(step, plan.total)
     noticed = dict.fromkeys(reader for step in plan.steps for reader in step.readers)
@@ -114,6 +114,19 @@ def plan_text(plan: Plan) -> str:
     elif plan.permits:
         lines += ["", "apply needs: " + " ".join(f"--allow {permit}" for permit in sorted(plan.permits))]
     return "\n".join(lines)
+
+
+def _unlooked(plan: Plan) -> list[str]:
+    """What is left open of a plan that was made from a description."""
+    if not plan.described:
+        return []
+    places = dict.fromkeys(
+        f"{change.path or '$'} ({check})" if change is not None else check for change, check in plan.checks
+    )
+    return [
+        "made from a saved description: apply holds it against the table first",
+        *(f"not checked: needs the table: {place}" for place in places),
+    ]
 
 
 def blocked_by(plan: Plan) -> str:
