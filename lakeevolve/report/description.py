@@ -47,11 +47,13 @@ def facts_of(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     features = dict(record["features"])
     if "format-version" in pin:
         yield "format", f"{record['format']}, format version {pin['format-version']}"
-    else:
+    elif "minReaderVersion" in features:
         protocol = (
             f"reader version {features.pop('minReaderVersion')}, writer version {features.pop('minWriterVersion')}"
         )
         yield "format", f"{record['format']}, {protocol}"
+    else:
+        yield "format", record["format"]
     yield "id", record["id"]
     versions = record["versions"]
     newest = versions[-1]

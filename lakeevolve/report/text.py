@@ -181,11 +181,16 @@ def application_text(done: Application, plan: Plan) -> str:
             return f"{uri} already has this schema (version {done.version}); nothing was done"
         case "dry-run":
             return f"dry run: plan {done.plan[:12]} could be applied to {uri}; nothing was written"
-    lines = [f"applied plan {done.plan[:12]}: {uri} is at version {done.version}"]
+    made = uri
+    if plan.table["format"] == "parquet" and done.replay is not None:
+        made = done.replay.evidence.table["uri"]
+    lines = [f"applied plan {done.plan[:12]}: {made} is at version {done.version}"]
+    if made != uri:
+        lines.append(f"{uri} is as it was")
     if done.rewritten:
         lines.append(f"{counted(done.rewritten, 'file')} written anew")
     if done.replay is not None:
-        lines.append(replay_text(done.replay, uri))
+        lines.append(replay_text(done.replay, made))
     lines += unreplayed_text(done, uri)
     if done.evidence is not None:
         lines.append(f"evidence: {done.evidence}")
@@ -193,7 +198,7 @@ def application_text(done: Application, plan: Plan) -> str:
         lines.append(f"deleted {counted(len(done.leftovers.deleted), 'file')} that a killed apply had left")
     if done.leftovers.left:
         lines.append("left by a killed apply, and not to be deleted: " + ", ".join(done.leftovers.left))
-    if done.undo is not None:
+    if done.undo is not None and made == uri:
         until = done.undo.until.strftime("%Y-%m-%d %H:%M UTC")
         lines.append(f"to go back: lakeevolve rollback {uri} --to {done.undo.to}, at the least until {until}")
     return "\n".join(lines)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 FORMATS: Final = {
     "iceberg": "lakeevolve.tables.iceberg",
     "delta": "lakeevolve.tables.delta",
+    "parquet": "lakeevolve.tables.parquet",
 }
 
 
@@ -30,16 +31,18 @@ def is_table(source: str) -> bool:
     return source.partition(":")[0] in FORMATS and ":" in source
 
 
-def open_table(uri: str, /, **options: Any) -> Table:
+def open_table(uri: Any, /, **options: Any) -> Table:
     """Open a live table.
 
     Parameters
     ----------
     uri:
-        ``iceberg:CATALOG/ns.table[@SNAPSHOT]`` or ``delta:PATH[@vN]``.
+        ``iceberg:CATALOG/ns.table[@SNAPSHOT]``, ``delta:PATH[@vN]`` or ``parquet:DIR``; or a ``pyarrow.Table`` or a
+        ``pyarrow.dataset.Dataset``. An open table is itself.
     options:
         Passed to the table's library: properties of the catalog and the store, credentials among them. They are kept
-        in the handle alone. An Iceberg table takes ``catalog``, too: a catalog that pyiceberg has opened already.
+        in the handle alone. An Iceberg table takes ``catalog``, too: a catalog that pyiceberg has opened already. A
+        Parquet folder takes ``into``: the new folder that an evolution of it writes.
 
     Raises
     ------
@@ -52,6 +55,10 @@ def open_table(uri: str, /, **options: Any) -> Table:
     --------
     >>> open_table("iceberg:lake/shop.orders").schema  # doctest: +SKIP
     """
+    if hasattr(uri, "capability") and not options:
+        return cast("Table", uri)
+    if not isinstance(uri, str):
+        return cast("Table", import_module(FORMATS["parquet"]).open_table(uri, **options))
     scheme, colon, _ = uri.partition(":")
     module = FORMATS.get(scheme) if colon else None
     if module is None:
