@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 from airflow.providers.common.compat.sdk import BaseOperator
 
 from lakeevolve.airflow import tasks
-from lakeevolve.redaction import public_uri, secrets_in
+from lakeevolve.redaction import redact
 
 __all__ = [
     "LakeEvolveApplyOperator",
@@ -36,9 +36,21 @@ class _Operator(BaseOperator):
 
 def _without_credentials(uri: Any) -> Any:
     """Said while the DAG is parsed, since a field of a task is shown before the task runs."""
-    if isinstance(uri, str) and "{{" not in uri and secrets_in([uri]):
-        raise ValueError(f"{public_uri(uri)}: put the credentials into a connection, and name it with conn_id")
+    if isinstance(uri, str) and "{{" not in uri and redact(uri, library=True) != uri:
+        shown = redact(uri, library=True)
+        raise ValueError(f"{shown}: put the credentials into a connection or the environment of the workers")
     return uri
+
+
+def _permits(allow: Any) -> Any:
+    """A permit that does not exist is said while the DAG is parsed, and not when it is missed."""
+    if isinstance(allow, str) and "{{" not in allow:
+        raise ValueError(f"allow is a list of permits: [{allow!r}]")
+    if isinstance(allow, list | tuple | set | frozenset):
+        for permit in allow:
+            if isinstance(permit, str) and "{{" not in permit and permit not in PERMITS:
+                raise ValueError(f"{permit!r} is none of {', '.join(PERMITS)}")
+    return allow
 
 
 class LakeEvolveCheckOperator(_Operator):
@@ -192,7 +204,15 @@ class LakeEvolveApplyOperator(_Operator):
     >>> LakeEvolveApplyOperator(task_id="apply", plan=plan.output, allow=["backfill"], retries=3)  # doctest: +SKIP
     """
 
-    template_fields: ClassVar[Sequence[str]] = ("plan", "allow", "approvals", "config", "state", "conn_id")
+    template_fields: ClassVar[Sequence[str]] = (
+        "plan",
+        "allow",
+        "approvals",
+        "config",
+        "state",
+        "conn_id",
+        "engine",
+    )
 
     def __init__(
         self,
@@ -204,16 +224,18 @@ class LakeEvolveApplyOperator(_Operator):
         config: str | None = None,
         state: str | None = None,
         conn_id: str | None = None,
+        engine: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.plan = plan
-        self.allow = allow
+        self.allow = _permits(allow)
         self.approvals = approvals
         self.resume = resume
         self.config = config
         self.state = state
         self.conn_id = conn_id
+        self.engine = _without_credentials(engine)
 
     def execute(self, context: Any) -> dict[str, Any]:
         return tasks.apply_plan(
@@ -224,6 +246,7 @@ class LakeEvolveApplyOperator(_Operator):
             config=self.config,
             state=self.state,
             conn_id=self.conn_id,
+            engine=self.engine,
             stop=self._stopped,
         )
 
@@ -244,6 +267,7 @@ class LakeEvolveVerifyOperator(_Operator):
         "evidence",
         "state",
         "conn_id",
+        "engine",
     )
 
     def __init__(
@@ -262,6 +286,7 @@ class LakeEvolveVerifyOperator(_Operator):
         evidence: str | None = None,
         state: str | None = None,
         conn_id: str | None = None,
+        engine: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -278,6 +303,7 @@ class LakeEvolveVerifyOperator(_Operator):
         self.evidence = evidence
         self.state = state
         self.conn_id = conn_id
+        self.engine = _without_credentials(engine)
 
     def execute(self, context: Any) -> dict[str, Any]:
         return tasks.verify_table(
@@ -294,5 +320,6 @@ class LakeEvolveVerifyOperator(_Operator):
             evidence=self.evidence,
             state=self.state,
             conn_id=self.conn_id,
+            engine=self.engine,
             stop=self._stopped,
         )

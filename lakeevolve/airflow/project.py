@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakeevolve.airflow.shared import Progress, Summary, counted, given, in_state, only, opener, refused
 
@@ -58,6 +58,7 @@ def verified(
     columns: str,
     sample: int | None,
     readers: Sequence[str],
+    engine: Any,
 ) -> ReplayResult:
     from lakeevolve.applying.project import verify_project
 
@@ -67,6 +68,7 @@ def verified(
         columns=columns,
         sample=sample,
         readers=readers,
+        engine=engine,
         open_=lambda _uri: live,
         watch=lambda _name: told,
     ).parts

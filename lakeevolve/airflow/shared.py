@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lakeevolve.errors import ConfigError, Interrupted, PlanBlocked
+from lakeevolve.redaction import redact
 
 if TYPE_CHECKING:
     from lakeevolve.config.project import Project
@@ -58,6 +59,17 @@ def opened(uri: str, conn_id: str | None) -> Table:
 
 def opener(conn_id: str | None) -> Callable[[str], Table]:
     return lambda uri: opened(uri, conn_id)
+
+
+def public(engine: Any) -> Any:
+    """The engine, unless its name holds credentials, which Airflow would show."""
+    if isinstance(engine, str) and redact(engine, library=True) != engine:
+        raise ConfigError(
+            "the engine's name holds credentials, and Airflow shows it",
+            where=redact(engine, library=True),
+            hint="give them by the environment of the workers, or hand a session to the function",
+        )
+    return engine
 
 
 @contextmanager

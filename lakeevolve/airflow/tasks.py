@@ -22,6 +22,7 @@ from lakeevolve.airflow.shared import (
     in_state,
     never,
     opened,
+    public,
     refused,
 )
 from lakeevolve.errors import ConfigError, PlanBlocked, ReplayMismatch
@@ -222,6 +223,7 @@ def apply_plan(
     config: str | None = None,
     state: str | None = None,
     conn_id: str | None = None,
+    engine: Any = None,
     stop: Stop = never,
 ) -> Summary:
     """Run a plan that another task made: proof, one commit, replay.
@@ -243,6 +245,8 @@ def apply_plan(
         Where the state lies: as the ``lakeevolve.yaml`` says, or here; by default as for every command.
     conn_id:
         The Airflow connection that opens the table.
+    engine:
+        Who writes, proves and replays file by file, as for :func:`lakeevolve.apply`; a name holds no credentials.
     stop:
         Asked between files: whether to stop. The operator says so when it is killed.
 
@@ -271,11 +275,11 @@ def apply_plan(
             word = require(wanted.digest, load_approvals(*folders(approvals)), where=wanted.table["uri"])
         live = opened(wanted.table["uri"], conn_id)
         told = Progress(stop)
-        done = apply(wanted, allow, table=live, resume=resume, progress=told, approval=word)
+        done = apply(wanted, allow, table=live, engine=public(engine), resume=resume, progress=told, approval=word)
         log.info("%s", application_text(done, wanted))
         replayed = _of_application(done)
         if done.status == "already-applied":
-            replayed = _made_up(wanted, live, word, told)
+            replayed = _made_up(wanted, live, word, engine, told)
     if not replayed["ok"]:
         raise ReplayMismatch(
             f"the plan is applied, and {replayed['mismatched']} values are not what the resolutions say",
@@ -305,7 +309,7 @@ def _of_application(done: Application) -> Summary:
     }
 
 
-def _made_up(plan: Plan, table: Table, approval: Approval | None, told: Progress) -> Summary:
+def _made_up(plan: Plan, table: Table, approval: Approval | None, engine: Any, told: Progress) -> Summary:
     """What the attempt that landed the plan knew of its replay; made up for where it was killed before."""
     from lakeevolve.applying import ledger
     from lakeevolve.config.state import state_of
@@ -331,7 +335,7 @@ def _made_up(plan: Plan, table: Table, approval: Approval | None, told: Progress
     if unreadable(table.findings()):
         ledger.record(state, plan, table, approval=approval)
         return {"ok": True, "files": 0, "rows": 0, "mismatched": 0, "evidence": None}
-    replay = verify(table, since=plan.base_version, progress=lambda done, of: told("verify", done, of))
+    replay = verify(table, engine=engine, since=plan.base_version, progress=lambda done, of: told("verify", done, of))
     version = next(each.number for each in table.history() if each.plan == plan.digest)
     where = absolute(state.write("evidence", f"{version}-{plan.digest}", replay.evidence.to_json()))
     ledger.record(state, plan, table, replay=replay, approval=approval)
@@ -361,6 +365,7 @@ def verify_table(
     evidence: str | None = None,
     state: str | None = None,
     conn_id: str | None = None,
+    engine: Any = None,
     stop: Stop = never,
 ) -> Summary:
     """Compare every value that a table reads with what the resolutions say.
@@ -375,7 +380,7 @@ def verify_table(
         A ``lakeevolve.yaml`` that lists the table; it says the contracts. *subject* chooses where several list it.
     evidence:
         The file in which the sealed evidence is saved; by default it lies in the state.
-    state, conn_id, stop:
+    state, conn_id, engine, stop:
         As for :func:`apply_plan`.
 
     Returns
@@ -398,7 +403,9 @@ def verify_table(
                 raise ConfigError("the project says it", where=table, hint="leave out against, contracts and mode")
             from lakeevolve.airflow import project as project_tasks
 
-            result = project_tasks.verified(given(project), table, subject, live, told, full, columns, sample, readers)
+            result = project_tasks.verified(
+                given(project), table, subject, live, told, full, columns, sample, readers, public(engine)
+            )
         else:
             from lakeevolve.applying.proofs import proofs_of
             from lakeevolve.replaying.verify import verify
@@ -411,6 +418,7 @@ def verify_table(
                 sample=sample,
                 readers=tuple(readers),
                 contracts=tuple(contracts),
+                engine=public(engine),
                 mode=mode,
                 progress=lambda done, of: told("verify", done, of),
                 evidence=proofs_of(live) if full else (),

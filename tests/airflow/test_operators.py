@@ -214,6 +214,33 @@ def test_credentials_in_a_uri_are_refused_when_the_dag_is_parsed(name: str) -> N
     kind(task_id=name, table="delta:{{ params.table }}")
 
 
+def test_credentials_in_an_engine_s_name_are_refused_when_the_dag_is_parsed_and_when_it_runs(
+    tmp_path: Path, orders: Callable[..., str]
+) -> None:
+    from airflow.providers.common.compat.sdk import AirflowFailException
+
+    from lakeevolve import airflow
+
+    name = f"sc://spark:15002/;token={SECRET}"
+    with pytest.raises(ValueError, match="environment") as parsed:
+        airflow.LakeEvolveVerifyOperator(task_id="verify", table="delta:lake/orders", engine=name)
+    assert SECRET not in str(parsed.value)
+    table = orders(tmp_path / "place")
+    with pytest.raises(AirflowFailException, match="environment") as ran:
+        airflow.verify_table(table, engine=name)
+    assert SECRET not in str(ran.value)
+
+
+def test_a_permit_that_does_not_exist_is_refused_when_the_dag_is_parsed() -> None:
+    from lakeevolve import airflow
+
+    for allow in (["rewrites"], "rewrite", {"all"}):
+        with pytest.raises(ValueError, match="rewrite"):
+            airflow.LakeEvolveApplyOperator(task_id="apply", plan="plan.json", allow=allow)
+    airflow.LakeEvolveApplyOperator(task_id="apply", plan="plan.json", allow=["rewrite", "{{ params.permit }}"])
+    airflow.LakeEvolveApplyOperator(task_id="apply2", plan="plan.json", allow="{{ params.permits }}")
+
+
 def test_a_killed_operator_stops_at_the_next_file(tmp_path: Path, orders: Callable[..., str]) -> None:
     from airflow.providers.common.compat.sdk import AirflowException
 

@@ -20,14 +20,18 @@ from lakeevolve.config.state import state_of
 from lakeevolve.errors import (
     ConfigError,
     Interrupted,
+    PartlyApplied,
     PermitMissing,
     PlanBlocked,
     PlanFormatError,
     ReplayMismatch,
     StalePlan,
+    StateUnavailable,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
+OLD = {"type": "record", "name": "Row", "fields": [{"name": "id", "type": "int"}]}
+NOTE = {"name": "note", "type": ["null", "string"], "default": None}
 ALLOW = ("rewrite", "backfill")
 HEAVY = ("pyarrow", "pyiceberg", "deltalake", "fastavro", "pydantic", "yaml", "sqlalchemy", "airflow")
 
@@ -172,13 +176,83 @@ def test_a_verification_that_is_killed_stops_between_two_files(table: str) -> No
         tasks.verify_table(table, stop=lambda: True)
 
 
+def test_an_engine_does_the_work_of_applying_and_verifying(table: str) -> None:
+    planned = tasks.plan_table(table, "orders.avsc")
+    assert tasks.apply_plan(planned, allow=ALLOW, engine="local://1")["rows"] == 8
+    assert tasks.verify_table(table, engine="local://1")["rows"] == 8
+    with pytest.raises(ConfigError, match="no engine is called"):
+        tasks.verify_table(table, engine="abacus://1")
+
+
+def test_what_was_applied_in_part_is_resumed_by_a_retry(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lakeevolve.tables.delta import commit as commits
+
+    wanted = {**OLD, "fields": [{"name": "id", "type": "int", "doc": "d"}, NOTE]}
+    planned = tasks.plan_table(table, wanted)
+
+    def killed(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(commits, "_once", killed)
+        with pytest.raises(Interrupted, match="between two commits"):
+            tasks.apply_plan(planned)
+    with pytest.raises(PartlyApplied):
+        tasks.apply_plan(planned, resume=False)
+    assert tasks.apply_plan(planned)["status"] == "applied"
+    assert le.open_table(table).schema == le.load(wanted)
+
+
+def test_plans_lie_in_a_bucket_as_well(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from obstore.store import MemoryStore
+
+    from lakeevolve.airflow import plans
+    from lakeevolve.config.store import Objects
+
+    store = MemoryStore()
+    monkeypatch.setattr(plans, "store_at", lambda place: Objects(store, str(place)) if "://" in str(place) else None)
+    planned = tasks.plan_table(table, "orders.avsc", plans="s3://key:hunter2hunter2@bucket/plans")
+    assert planned["plan_path"] == f"s3://bucket/plans/{planned['plan']}.json"
+    assert tasks.is_approved(planned, "approvals") is False
+    assert tasks.apply_plan(planned, allow=ALLOW)["status"] == "applied"
+    with pytest.raises(PlanFormatError, match="there is no plan") as caught:
+        tasks.apply_plan("s3://bucket/plans/other.json")
+    assert caught.value.where == "s3://bucket/plans/other.json"
+    Objects(store, "s3://bucket/plans").put(f"{planned['plan']}.json", b"{}")
+    with pytest.raises(PlanFormatError, match="not a lakeevolve plan") as caught:
+        tasks.apply_plan(planned)
+    assert caught.value.where == planned["plan_path"]
+
+
+def test_a_state_whose_store_is_down_is_told_from_one_that_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    import obstore
+    from obstore.exceptions import GenericError, PermissionDeniedError
+
+    from lakeevolve.airflow.failures import may_pass
+    from lakeevolve.config.store import Objects
+
+    for raised, kind, passing in (
+        (GenericError("timed out"), StateUnavailable, True),
+        (PermissionDeniedError("403"), ConfigError, False),
+    ):
+
+        def put(*_: Any, error: Exception = raised, **__: Any) -> None:
+            raise error
+
+        monkeypatch.setattr(obstore, "put", put)
+        with pytest.raises(ConfigError) as caught:
+            Objects(None, "s3://bucket/state").put("a", b"")  # type: ignore[arg-type]
+        assert type(caught.value) is kind
+        assert may_pass(caught.value) is passing
+
+
 def test_a_plan_that_became_stale_is_refused_and_made_again(table: str) -> None:
     planned = tasks.plan_table(table, "orders.avsc")
     deltalake.DeltaTable("lake/orders").alter.add_columns([deltalake.Field("note", "string")])
     with pytest.raises(StalePlan):
         tasks.apply_plan(planned, allow=ALLOW)
     wanted = json.loads(Path("orders.avsc").read_text())
-    wanted["fields"].append({"name": "note", "type": ["null", "string"], "default": None})
+    wanted["fields"].append(NOTE)
     again = tasks.plan_table(table, wanted)
     assert tasks.apply_plan(again, allow=ALLOW)["status"] == "applied"
 
