@@ -158,8 +158,8 @@ ROWS_UNREADABLE = Rule(
     "warning",
     "No Python library can read the rows of the table",
     "Iceberg's equality deletes name rows by the values of a key, and only engines such as Flink, Spark and DuckDB "
-    "apply them. So no row can be checked, written anew or replayed here: additions, renames and other changes of "
-    "metadata that leave the key alone are checked from the schema alone, and all others are refused.",
+    "apply them. So no row can be checked, written anew or replayed here: additions, renames, drops and other changes "
+    "of metadata that leave the key alone are checked from the schema alone, and all others are refused.",
     "a table that Flink upserts into, and a nullable field is added",
     "compact the table with Spark (rewrite_data_files, which applies its deletes), to have changes proved on its rows",
 )

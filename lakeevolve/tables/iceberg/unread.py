@@ -48,8 +48,6 @@ def unproved(
         why = "so its rows cannot be read exactly, and this change depends on what they hold"
     elif _of_the_key(facts, change, column_at):
         why = f"and they compare rows by {facts.equality_key} (the equality key), which has to stay as it is"
-    elif found.irreversible:
-        why = "so its rows cannot be read exactly, and what cannot be undone is not done without a replay"
     else:
         return None
     return (
@@ -79,7 +77,8 @@ def wrong_in(staged: TableMetadata, base: TableMetadata, evolution: Evolution) -
     """What staged metadata says otherwise than the plan, in words; nothing where all is as planned.
 
     Every column of the target has to be there with the type and nullability that the plan gives it, under the field id
-    that it had; every column so far has to be left, and the rows, their layout and their identity untouched.
+    that it had; every column so far has to be left, but for those that the plan drops, and the rows, their layout and
+    their identity untouched.
     """
     new, old = staged.schema(), base.schema()
     yield from _Comparison(new, old, base.last_column_id, base.format_version, evolution).run()
@@ -87,7 +86,10 @@ def wrong_in(staged: TableMetadata, base: TableMetadata, evolution: Evolution) -
     for column in old.columns:
         if column.name not in owned and by_name(new.as_struct(), column.name) != column:
             yield f"{column.name}: a column that no schema owns would change"
-    for number in sorted(old.field_ids - new.field_ids):
+    let_go = _let_go(old, evolution)
+    for number in sorted(let_go & new.field_ids):
+        yield f"{new.find_column_name(number)}: the column would stay"
+    for number in sorted(old.field_ids - new.field_ids - let_go):
         yield f"{old.find_column_name(number)}: the column would be lost"
     if set(new.identifier_field_ids) != set(old.identifier_field_ids):
         yield "the columns that identify rows would change"
@@ -97,6 +99,18 @@ def wrong_in(staged: TableMetadata, base: TableMetadata, evolution: Evolution) -
         base.default_sort_order_id,
     ):
         yield "the rows or their layout would change"
+
+
+def _let_go(old: IcebergSchema, evolution: Evolution) -> frozenset[int]:
+    """The field ids of the columns that the plan drops."""
+    base, target = evolution.base.root, evolution.target.root
+    found: frozenset[int] = frozenset()
+    for change, _ in evolution.changes:
+        if isinstance(change, DropField):
+            path = base_path(change.path, base, target, evolution.renames, old_leaf=True)
+            column = locate(old, base, path) if path is not None else None
+            found |= subtree(column) if column is not None else frozenset()
+    return found
 
 
 @dataclass(slots=True)

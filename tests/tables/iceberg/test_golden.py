@@ -204,12 +204,11 @@ def test_a_table_with_equality_deletes_refuses_what_needs_its_rows_or_changes_it
     uri = copied("equality_deletes", metadata)
     assert le.describe(uri).to_json()["features"]["equality_deletes"] is True
     schema, files = open_table(uri).schema, contents()
-    wanted = {told: target for told, target, _ in targets(schema) if told != "add nullable"}
+    wanted = {told: target for told, target, _ in targets(schema) if told not in ("add nullable", "drop")}
     tighter = {"name": "bir", "type": {"type": "int", "logicalType": "date"}}
     because = {
         "rename": "compare rows by id, name (the equality key)",
         "promote": "compare rows by id, name (the equality key)",
-        "drop": "what cannot be undone",
         "add with default": "writes them anew",
     }
     assert because.keys() == wanted.keys()
@@ -260,6 +259,22 @@ def test_a_column_is_added_over_equality_deletes_and_nothing_is_said_to_be_repla
     again = le.apply("plan.json")
     assert (again.status, again.replay) == ("already-applied", None)
     assert main(["verify", uri]) == 2
+
+
+@pytest.mark.parametrize("metadata", EQUALITY)
+def test_a_column_beside_the_equality_key_is_dropped_by_metadata_alone(metadata: str, copied: Any, duck: Any) -> None:
+    uri = copied("equality_deletes", metadata)
+    before, ids, files = in_duckdb(duck, uri), field_ids(uri), contents()
+    target = {told: target for told, target, _ in targets(open_table(uri).schema)}["drop"]
+    plan = le.plan(uri, target, mode="NONE")
+    with pytest.raises(le.errors.PermitMissing):
+        le.apply(plan)
+    done = le.apply(plan, allow=("drop",))
+    assert (done.status, done.replay) == ("applied", None)
+    assert [each.rule for each in done.findings] == ["TABLE-ROWS-UNREADABLE"]
+    assert bag(in_duckdb(duck, uri)) == bag({k: v for k, v in row.items() if k != "bir"} for row in before)
+    assert field_ids(uri) == {number: name for number, name in ids.items() if name != "bir"}
+    assert all(path.read_bytes() == content for path, content in files.items())
 
 
 @pytest.mark.parametrize("change", BESIDE_THE_KEY)

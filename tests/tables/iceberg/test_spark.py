@@ -162,6 +162,9 @@ def test_equality_deletes_hold_through_the_changes_that_leave_their_key_alone(
     new = row(f("w", "long", aliases=["v"]), f("s", rec("S", f("x", "int"), f("y", ["null", "int"], default=None))))
     assert le.apply(le.plan(table, new, mode="NONE")).status == "applied"
     assert read(spark, workshop, table) == [{"id": n, "w": n * 10, "s": {"x": 1, "y": None}} for n in (1, 3)]
+    fewer = row(f("s", rec("S", f("y", ["null", "int"], default=None))))
+    assert le.apply(le.plan(table.uri, fewer, mode="NONE"), allow=("drop",)).status == "applied"
+    assert read(spark, workshop, table) == [{"id": n, "s": {"y": None}} for n in (1, 3)]
 
 
 def test_an_earlier_snapshot_reads_as_it_did(workshop: Any, spark: Any) -> None:

@@ -14,7 +14,7 @@ from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.types import LongType, NestedField, StringType
 
 import lakeevolve as le
-from lakeevolve.errors import PlanBlocked, ReplayMismatch, StalePlan, UnsupportedTable
+from lakeevolve.errors import PermitMissing, PlanBlocked, ReplayMismatch, StalePlan, UnsupportedTable
 from lakeevolve.rules.table import ROWS_UNREADABLE
 from lakeevolve.tables.iceberg import create_table
 from lakeevolve.tables.iceberg import stage as staging
@@ -65,6 +65,44 @@ def test_nested_columns_change_beside_an_equality_key_and_duckdb_reads_the_rows_
     assert duck_rows(duck, table) == [
         {"id": number, "w": number * 10, "s": {"x": 1, "y": None}, "l": [1]} for number in (1, 3)
     ]
+
+
+def test_columns_beside_an_equality_key_are_dropped_by_permit_alone(
+    workshop: Any, delete_equal: Any, duck: Any, home: Path
+) -> None:
+    table = workshop.table(OLD, ROWS, mark=True)
+    delete_equal(table, id=2)
+    ids = {column.name: column.field_id for column in table.iceberg.schema().columns}
+    inner = {"type": "record", "name": "Inner", "fields": [f("y", ["null", "string"], default=None)]}
+    target = record(f("id", "long"), f("t", inner, aliases=["s"]), f("l", {"type": "array", "items": "int"}))
+    plan = le.plan(table, target, mode="NONE")
+    dropped = [step for step in plan.steps if "drop" in step.permits]
+    assert {(change.path, step.route) for step in dropped for change in step.changes} == {
+        ("v", "metadata"),
+        ("t.x", "metadata"),
+    }
+    assert all(step.irreversible for step in dropped)
+    with pytest.raises(PermitMissing):
+        le.apply(plan)
+    assert le.apply(plan, allow=("drop",)).status == "applied"
+    assert duck_rows(duck, table) == [{"id": number, "t": {"y": None}, "l": [1]} for number in (1, 3)]
+    kept = {column.name: column.field_id for column in table.iceberg.schema().columns}
+    assert kept == {"id": ids["id"], "t": ids["s"], "l": ids["l"]}
+
+
+@pytest.mark.parametrize("key", ["id", "s"])
+def test_a_column_that_equality_deletes_compare_or_that_holds_one_is_not_dropped(
+    key: str, workshop: Any, delete_equal: Any, home: Path
+) -> None:
+    table = workshop.table(OLD, ROWS, mark=True)
+    inside = table.iceberg.schema().find_field("s.x").field_id
+    delete_equal(table, ids=(inside,) if key == "s" else None, id=2)
+    target = record(*(each for each in OLD["fields"] if each["name"] != key))
+    plan = le.plan(table, target, mode="NONE")
+    assert {step.route for step in plan.steps} == {"refuse"}
+    assert "(the equality key), which has to stay as it is" in plan.steps[0].reason
+    with pytest.raises(PlanBlocked):
+        le.apply(plan, allow=("drop",))
 
 
 def test_an_equality_delete_that_names_no_column_refuses_every_change(
@@ -135,6 +173,7 @@ TAMPERED: list[tuple[Callable[[IcebergSchema], IcebergSchema], str]] = [
     (lambda schema: changed(schema, "id", name="key"), "id: the column would be missing"),
     (lambda schema: IcebergSchema(*schema.columns[1:], schema_id=schema.schema_id), "id: the column would be missing"),
     (lambda schema: changed(schema, "s", field_type=LongType()), "s: the column would be"),
+    (lambda schema: IcebergSchema(*schema.columns[:-1], schema_id=schema.schema_id), "l: the column would be missing"),
 ]
 
 
@@ -180,5 +219,4 @@ def test_what_is_staged_for_a_change_of_metadata_is_what_the_plan_says(data: Any
         if evolved.routes() - {"metadata"} or any(can.precondition for _, can in evolved.capabilities):
             return
         wrong = list(wrong_in(evolved.staged.metadata, table.iceberg.metadata, evolved.evolution))
-        lost = any(can.irreversible for _, can in evolved.capabilities)
-        assert [each for each in wrong if not (lost and each.endswith("would be lost"))] == []
+        assert wrong == []
