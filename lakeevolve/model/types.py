@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from enum import Enum as _Enum
 from typing import Any, Final, Literal, TypeAlias
 
+from lakeevolve.model.value import value
+
 PrimitiveName = Literal["null", "boolean", "int", "long", "float", "double", "bytes", "string"]
 
 PRIMITIVES: Final[frozenset[str]] = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
@@ -42,7 +44,8 @@ Json: TypeAlias = Any
 Props: TypeAlias = Mapping[str, Json]
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Logical:
     """A logical type that is valid on the type that carries it (an invalid one is kept in ``props``).
 
@@ -57,7 +60,8 @@ class Logical:
         return f"decimal({self.precision},{self.scale})" if self.name == "decimal" else self.name
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Primitive:
     """A primitive type, with the logical type that it carries."""
 
@@ -66,7 +70,8 @@ class Primitive:
     props: Props = field(default_factory=dict, hash=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Fixed:
     """So many bytes, under a name."""
 
@@ -78,7 +83,8 @@ class Fixed:
     props: Props = field(default_factory=dict, hash=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Enum:
     """One of some symbols. ``default`` is read for a symbol that the reader does not have."""
 
@@ -90,7 +96,8 @@ class Enum:
     props: Props = field(default_factory=dict, hash=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Array:
     """A list of values of one type."""
 
@@ -98,7 +105,8 @@ class Array:
     props: Props = field(default_factory=dict, hash=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Map:
     """Values of one type by keys, which are strings."""
 
@@ -106,7 +114,8 @@ class Map:
     props: Props = field(default_factory=dict, hash=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Union:
     """A value of one of the branches."""
 
@@ -132,7 +141,8 @@ class Union:
         return tuple(b for b in self.branches if not is_null(b))
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Field:
     """One field of a record. ``default`` is the JSON value as written, or ``NO_DEFAULT``."""
 
@@ -149,7 +159,8 @@ class Field:
         return self.default is not NO_DEFAULT
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Record:
     """Fields under a name. An ``error`` is a record to a reader."""
 
@@ -165,7 +176,8 @@ class Record:
         return next((f for f in self.fields if f.name == name), None)
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class NamedRef:
     """A use of a named type inside its own definition."""
 

@@ -18,7 +18,7 @@ def value(cls: type[_T]) -> type[_T]:
     """Complete a dataclass that was made with ``frozen=True, slots=True, eq=False, repr=False``.
 
     Equal are objects of one class whose fields are equal, as ``dataclass`` itself would have it; fields with
-    ``compare=False`` do not count.
+    ``compare=False`` do not count, and those with ``hash=False`` not for the hash.
 
     >>> from dataclasses import dataclass
     >>> @value
@@ -32,12 +32,13 @@ def value(cls: type[_T]) -> type[_T]:
     known: Any = fields(cls)  # type: ignore[arg-type]
     told = tuple(field.name for field in known if field.repr)
     content = _getter([field.name for field in known if field.compare])
+    hashable = _getter([field.name for field in known if (field.compare if field.hash is None else field.hash)])
 
     def equals(self: object, other: object) -> Any:
         return content(self) == content(other) if other.__class__ is self.__class__ else NotImplemented
 
     def hashed(self: object) -> int:
-        return hash(content(self))
+        return hash(hashable(self))
 
     def text(self: object) -> str:
         return f"{cls.__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in told)})"

@@ -31,6 +31,13 @@ class Ours:
 
 @value
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Bag:
+    name: str
+    held: dict[str, int] = field(default_factory=dict, hash=False)
+
+
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Empty:
     """No field at all."""
 
@@ -44,6 +51,8 @@ def test_they_are_what_dataclass_makes() -> None:
     assert repr(one) == repr(Usual(1)).replace("Usual", "Ours")
     assert replace(one, b="y") == other
     assert len({one, same, other}) == 2
+    assert hash(Bag("a", {"x": 1})) == hash(Bag("a")) == hash(("a",))
+    assert Bag("a", {"x": 1}) == Bag("a", {"x": 1}) != Bag("a")
     assert Empty() == Empty()
     assert hash(Empty()) == hash(())
     with pytest.raises(FrozenInstanceError):
