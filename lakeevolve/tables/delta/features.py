@@ -16,9 +16,7 @@ from lakeevolve.tables.delta.log import Metadata, Protocol
 from lakeevolve.tables.delta.types import Column, columns_of
 
 #: Reader features under which both readings, pyarrow's and delta-rs's, are right.
-_READABLE: Final = frozenset(
-    {"columnMapping", "deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"}
-)
+_READABLE: Final = frozenset({"columnMapping", "deletionVectors", "timestampNtz", "v2Checkpoint"})
 
 #: Writer features that a commit made through delta-rs keeps up.
 _WRITABLE: Final = frozenset(
@@ -32,7 +30,6 @@ _WRITABLE: Final = frozenset(
         "invariants",
         "timestampNtz",
         "v2Checkpoint",
-        "vacuumProtocolCheck",
     }
 )
 
