@@ -33,7 +33,7 @@ def read_avro(
     """Read an Avro object container file as Arrow.
 
     With the extra ``fast`` it is decoded by polars-avro, unless a type in it is one that polars-avro does not know;
-    otherwise by fastavro, which takes about ten times as long. The logger ``lakeevolve.avro`` tells (INFO) which of
+    otherwise by fastavro, which takes more than ten times as long. The logger ``lakeevolve.avro`` tells (INFO) which of
     the two it is, and why.
 
     Parameters
