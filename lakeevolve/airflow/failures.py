@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
@@ -61,6 +62,40 @@ def may_pass(error: BaseException) -> bool:
     return isinstance(error, StateUnavailable) or not isinstance(error, FINAL)
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a task fails with, as plain data. ``final``: a retry would end the same."""
+
+    text: str
+    code: int
+    kind: str
+    final: bool
+
+    def as_exception(self) -> Exception:
+        """Airflow's exception, without a cause."""
+        from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
+
+        failed: Exception = (AirflowFailException if self.final else AirflowException)(self.text)
+        failed.exit_code = self.code  # type: ignore[attr-defined]
+        failed.kind = self.kind  # type: ignore[attr-defined]
+        return failed
+
+
+def failure_of(error: BaseException) -> Failure:
+    """What an error comes to for a task."""
+    if isinstance(error, LakeEvolveError | Interrupted):
+        lines = error.faults if isinstance(error, InvalidConfig) else error.lines()
+        text, code = " | ".join(lines), error.exit_code
+    elif _has_airflow() and _is_theirs(error):
+        return Failure(redact(str(error)), 2, type(error).__name__, _is_final(error))
+    else:
+        log.debug("%s", redact("".join(traceback.format_exception(error)), library=True))
+        # A library's text may hold row values, so only the type of what happened is told, and where.
+        what = f"an unexpected {type(error).__name__} stopped lakeevolve{_place(error)}"
+        text, code = f"{what} | next: run again with Airflow's logging level DEBUG", 2
+    return Failure(f"{redact(text)} (exit {code})", code, type(error).__name__, not may_pass(error))
+
+
 def as_airflow_says(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Let a function raise Airflow's exceptions.
 
@@ -73,19 +108,11 @@ def as_airflow_says(function: Callable[_P, _R]) -> Callable[_P, _R]:
     def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         try:
             return function(*args, **kwargs)
-        except (LakeEvolveError, Interrupted) as error:
-            if not _has_airflow():
-                raise
-            lines = error.faults if isinstance(error, InvalidConfig) else error.lines()
-            failed = _failure(error, " | ".join(lines), error.exit_code)
-        except Exception as error:
+        except (Exception, Interrupted) as error:
             if not _has_airflow() or _is_theirs(error):
                 raise
-            log.debug("%s", redact("".join(traceback.format_exception(error)), library=True))
-            # A library's text may hold row values, so only the type of what happened is told, and where.
-            what = f"an unexpected {type(error).__name__} stopped lakeevolve{_place(error)}"
-            failed = _failure(error, f"{what} | next: run again with Airflow's logging level DEBUG", 2)
-        raise failed
+            failed = failure_of(error)
+        raise failed.as_exception()
 
     # By a return type that is a mapping, TaskFlow would push each key as an XCom of its own.
     run.__annotations__ = {name: kind for name, kind in run.__annotations__.items() if name != "return"}
@@ -100,23 +127,19 @@ def _has_airflow() -> bool:
     return True
 
 
-def _is_theirs(error: Exception) -> bool:
+def _is_theirs(error: BaseException) -> bool:
     from airflow.providers.common.compat.sdk import AirflowException
 
     return isinstance(error, AirflowException)
 
 
-def _failure(error: BaseException, text: str, code: int) -> Exception:
-    from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
+def _is_final(error: BaseException) -> bool:
+    from airflow.providers.common.compat.sdk import AirflowFailException
 
-    kind = AirflowException if may_pass(error) else AirflowFailException
-    failed: Exception = kind(f"{redact(text)} (exit {code})")
-    failed.exit_code = code  # type: ignore[attr-defined]
-    failed.kind = type(error).__name__  # type: ignore[attr-defined]
-    return failed
+    return isinstance(error, AirflowFailException)
 
 
-def _place(error: Exception) -> str:
+def _place(error: BaseException) -> str:
     """Where in lakeevolve it happened."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _PACKAGE in Path(frame.filename).parents]
     return f" ({Path(frames[-1].filename).relative_to(_PACKAGE.parent)}:{frames[-1].lineno})" if frames else ""

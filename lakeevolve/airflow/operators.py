@@ -17,6 +17,8 @@ __all__ = [
     "LakeEvolveVerifyOperator",
 ]
 
+#: How the names of engines begin whose workers are elsewhere.
+ELSEWHERE: Final = ("dask://", "spark:", "sc://")
 PERMITS: Final = ("rewrite", "backfill", "drop", "protocol-upgrade")
 
 
@@ -40,6 +42,12 @@ def _without_credentials(uri: Any) -> Any:
         shown = redact(uri, library=True)
         raise ValueError(f"{shown}: put the credentials into a connection or the environment of the workers")
     return uri
+
+
+def _elsewhere(engine: Any) -> None:
+    """A triggerer waits for others; it has no time to read a table itself."""
+    if not (isinstance(engine, str) and engine.startswith(ELSEWHERE)):
+        raise ValueError(f"a verification is deferred to an engine elsewhere, which begins with {', '.join(ELSEWHERE)}")
 
 
 def _permits(allow: Any) -> Any:
@@ -255,6 +263,9 @@ class LakeEvolveVerifyOperator(_Operator):
     """Compare every value that a table reads with what the resolutions say; see
     :func:`lakeevolve.airflow.verify_table`.
 
+    Deferred (``deferrable=True``), it takes no worker's slot while the workers of an engine elsewhere read the table:
+    Spark, Spark Connect or Dask.
+
     >>> LakeEvolveVerifyOperator(task_id="verify", table="delta:lake/orders")  # doctest: +SKIP
     """
 
@@ -287,9 +298,13 @@ class LakeEvolveVerifyOperator(_Operator):
         state: str | None = None,
         conn_id: str | None = None,
         engine: str | None = None,
+        deferrable: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        if deferrable and not (isinstance(engine, str) and "{{" in engine):
+            _elsewhere(engine)
+        self.deferrable = deferrable
         self.table = _without_credentials(table)
         self.against = against
         self.full = full
@@ -306,20 +321,31 @@ class LakeEvolveVerifyOperator(_Operator):
         self.engine = _without_credentials(engine)
 
     def execute(self, context: Any) -> dict[str, Any]:
-        return tasks.verify_table(
-            self.table,
-            against=self.against,
-            full=self.full,
-            columns=self.columns,  # type: ignore[arg-type]
-            sample=self.sample,
-            readers=self.readers,
-            contracts=self.contracts,
-            mode=self.mode,
-            config=self.config,
-            subject=self.subject,
-            evidence=self.evidence,
-            state=self.state,
-            conn_id=self.conn_id,
-            engine=self.engine,
-            stop=self._stopped,
-        )
+        asked = {
+            "table": self.table,
+            "against": self.against,
+            "full": self.full,
+            "columns": self.columns,
+            "sample": self.sample,
+            "readers": self.readers,
+            "contracts": self.contracts,
+            "mode": self.mode,
+            "config": self.config,
+            "subject": self.subject,
+            "evidence": self.evidence,
+            "state": self.state,
+            "conn_id": self.conn_id,
+            "engine": self.engine,
+        }
+        if self.deferrable:
+            _elsewhere(self.engine)
+            from lakeevolve.airflow.triggers import VerifyTrigger
+
+            self.defer(trigger=VerifyTrigger(asked), method_name="execute_complete", timeout=self.execution_timeout)
+        return tasks.verify_table(**asked, stop=self._stopped)
+
+    def execute_complete(self, context: Any, event: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """What the trigger found, or the exception that it stands for."""
+        from lakeevolve.airflow.triggers import summary_of
+
+        return summary_of(event)

@@ -15,5 +15,6 @@ def get_provider_info() -> dict[str, Any]:
         "description": "Check, plan, apply and verify the evolution of Iceberg and Delta tables.",
         "versions": [__version__],
         "integrations": [{"integration-name": "lakeevolve", "tags": ["software"]}],
+        "triggers": [{"integration-name": "lakeevolve", "python-modules": ["lakeevolve.airflow.triggers"]}],
         "operators": [{"integration-name": "lakeevolve", "python-modules": ["lakeevolve.airflow.operators"]}],
     }

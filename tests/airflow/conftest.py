@@ -59,18 +59,26 @@ class Airflow:
     place: Path
     env: Mapping[str, str]
 
-    def run(self, dag: str, conf: Mapping[str, Any], *, env: Mapping[str, str] | None = None, **happens: Any) -> Ran:
-        """Run an example from docs with ``dag.test()``; see ``run_dag.py`` for what may happen on the way."""
+    def run(
+        self,
+        dag: str,
+        conf: Mapping[str, Any],
+        *,
+        env: Mapping[str, str] | None = None,
+        folder: Path = EXAMPLES,
+        **happens: Any,
+    ) -> Ran:
+        """Run a DAG, by default an example, with ``dag.test()``; see ``run_dag.py`` for what may happen on the way."""
         out = self.place / "ran.json"
         out.unlink(missing_ok=True)
-        arguments = [str(EXAMPLES / f"{dag}.py"), dag, json.dumps(conf), str(out), json.dumps(happens)]
+        arguments = [str(folder / f"{dag}.py"), dag, json.dumps(conf), str(out), json.dumps(happens)]
         done = subprocess.run(
             [sys.executable, str(Path(__file__).with_name("run_dag.py")), *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             cwd=self.place,
-            env={**self.env, **(env or {})},
+            env={**self.env, "AIRFLOW__CORE__DAGS_FOLDER": str(folder), **(env or {})},
             timeout=240,
             check=False,
         )
@@ -86,7 +94,6 @@ def settings(home: Path) -> dict[str, str]:
         **{name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "LAKEEVOLVE"))},
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__CORE__DAGS_FOLDER": str(EXAMPLES),
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
         # What a task runs must not depend on how this project is installed here.
         "PYTHONPATH": str(ROOT),
