@@ -16,7 +16,7 @@ from lakeevolve.cli.options import (
     RenameOption,
     pairs,
 )
-from lakeevolve.cli.project import ConfigOption, SubjectOption
+from lakeevolve.cli.project import ChangedOption, ConfigOption, SubjectOption
 
 
 def check(
@@ -38,6 +38,7 @@ def check(
             metavar="REF",
         ),
     ] = None,
+    changed: ChangedOption = None,
     subject: SubjectOption = None,
     config: ConfigOption = None,
     fail_on: FailOnOption = None,
@@ -49,8 +50,8 @@ def check(
 
     if not schemas:
         only_project_options(rename=rename, not_rename=not_rename, mode=mode != "BACKWARD")
-        return check_all(config, subject, against, fail_on, format, output)
-    no_project_options(subject)
+        return check_all(config, subject, against, changed, fail_on, format, output)
+    no_project_options(subject, changed)
     if against is not None:
         raise typer.BadParameter("name the schema at the revision: git:REF:path", param_hint="--against")
     from lakeevolve import sources

@@ -21,7 +21,7 @@ from lakeevolve.cli.options import (
     pairs,
     routes_of,
 )
-from lakeevolve.cli.project import ConfigOption, SubjectOption
+from lakeevolve.cli.project import ChangedOption, ConfigOption, SubjectOption
 
 if TYPE_CHECKING:
     from lakeevolve.model.schema import Schema
@@ -85,6 +85,7 @@ def plan(
     detailed_exitcode: Annotated[
         bool, typer.Option("--detailed-exitcode", help="Exit 3 when the plan is clean and holds changes.")
     ] = False,
+    changed: ChangedOption = None,
     subject: SubjectOption = None,
     config: ConfigOption = None,
     fail_on: FailOnOption = None,
@@ -98,17 +99,17 @@ def plan(
     from lakeevolve.planning.make import plan as make
 
     if rebase is not None:
-        given = [old_rows, route, rename, not_rename]
+        given = [old_rows, route, rename, not_rename, changed]
         if any(each is not None for each in (table, target)) or any(given) or mode != "BACKWARD":
             raise typer.BadParameter("a plan brings all of this along; leave it out", param_hint="--rebase")
         return _rebased(rebase, out, detailed_exitcode, fail_on, option, format, output)
     if table is None and target is None:
         of_file = {"old_rows": old_rows, "route": route, "rename": rename, "not_rename": not_rename, "option": option}
         only_project_options(**of_file, mode=mode != "BACKWARD")
-        return plan_all(config, subject, out, detailed_exitcode, fail_on, format, output)
+        return plan_all(config, subject, changed, out, detailed_exitcode, fail_on, format, output)
     if table is None or target is None:
         raise typer.BadParameter("give TABLE and TARGET, --rebase PLAN, or nothing for the whole project")
-    no_project_options(subject)
+    no_project_options(subject, changed)
     renames = pairs(rename, "--rename")
     wanted_rows, wanted_routes = old_rows_of(old_rows), routes_of(route)
     not_renames = pairs(not_rename, "--not-rename")

@@ -38,6 +38,15 @@ SubjectOption = Annotated[
     ),
 ]
 
+ChangedOption = Annotated[
+    str | None,
+    typer.Option(
+        "--changed",
+        help="Of the project, only what was touched since it left this git revision, through whichever file.",
+        metavar="BASE",
+    ),
+]
+
 
 @contextmanager
 def in_project(config: str | None) -> Iterator[Project | None]:
@@ -76,8 +85,10 @@ def opened(uri: str, option: Sequence[str] | None) -> Table:
     return live
 
 
-def no_project_options(subject: Sequence[str] | None) -> None:
-    """Refuse ``-s`` beside a named table or schema."""
+def no_project_options(subject: Sequence[str] | None, changed: str | None = None) -> None:
+    """Refuse ``-s`` and ``--changed`` beside a named table or schema."""
+    if changed is not None:
+        raise typer.BadParameter("this is for a whole project; leave out the arguments", param_hint="--changed")
     if subject:
         raise typer.BadParameter("subjects are chosen of a whole project; leave out the arguments", param_hint="-s")
 
@@ -128,6 +139,7 @@ def check_all(
     config: str | None,
     subject: Sequence[str] | None,
     against: str | None,
+    changed: str | None,
     fail_on: str | None,
     format: str,
     output: Sequence[str] | None,
@@ -135,13 +147,14 @@ def check_all(
     from lakeevolve.planning.project import check_project
 
     with the_project(config) as project:
-        parts = check_project(project, subject or (), against=against)
+        parts = check_project(project, subject or (), against=against, changed=changed)
         return _told(parts, fail_on, format, output)
 
 
 def plan_all(
     config: str | None,
     subject: Sequence[str] | None,
+    changed: str | None,
     out: str | None,
     detailed_exitcode: bool,
     fail_on: str | None,
@@ -151,7 +164,7 @@ def plan_all(
     from lakeevolve.planning.project import plan_project
 
     with the_project(config) as project:
-        parts = plan_project(project, subject or ())
+        parts = plan_project(project, subject or (), changed=changed)
         code = _told(parts, fail_on, format, output, detailed=detailed_exitcode)
         if out is not None:
             for file in save_plans(parts, out):

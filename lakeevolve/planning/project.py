@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from glob import escape
 from typing import Any, Literal
 
 from lakeevolve import sources
@@ -23,6 +24,7 @@ from lakeevolve.planning import registered
 from lakeevolve.planning.make import plan as make_plan
 from lakeevolve.planning.mapped import in_columns
 from lakeevolve.planning.plan import Inputs, Plan
+from lakeevolve.planning.touched import Touched, touched
 from lakeevolve.redaction import public_uri, without_secrets
 from lakeevolve.rules.contract import Contract, load_contracts
 from lakeevolve.rules.findings import Finding
@@ -60,12 +62,16 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts of a project in the order of its file, and what is to be said of the file itself."""
+    """The parts of a project in the order of its file, and what is to be said of the file itself.
+
+    ``touched`` says which files reach which subjects, where only what a line of work touches was asked for.
+    """
 
     project: Project
     kind: Literal["check", "plan", "verify", "apply"]
     parts: tuple[Part, ...]
     findings: tuple[Finding, ...] = ()
+    touched: Touched | None = None
 
 
 def policy_of(project: Project) -> Policy:
@@ -110,6 +116,7 @@ def check_project(
     chosen: Sequence[str] = (),
     *,
     against: str | None = None,
+    changed: str | None = None,
     open_: OpenTable = open_table,
 ) -> Parts:
     """Judge the newest schema of each subject.
@@ -122,6 +129,8 @@ def check_project(
         A git revision: what a subject's source holds there are the versions before. Without it, those are the ones
         that a subject's tables have had; without tables, those of its subject in the schema registry, or else the
         earlier ones of its source, if that is a folder of them.
+    changed:
+        A git revision: only the subjects that were touched since, through whichever file.
     open_:
         How tables are opened.
 
@@ -131,6 +140,9 @@ def check_project(
         A :class:`~lakeevolve.rules.modes.Report` for each table, or for the subject.
     """
     policy = policy_of(project)
+    reach, chosen = _reach(project, chosen, changed)
+    if reach is not None and not chosen:
+        return Parts(project, "check", (), touched=reach)
 
     def judge(
         name: str,
@@ -178,7 +190,16 @@ def check_project(
     found, told = _with_registry(project, policy, chosen, tuple(parts()))
     # Findings about routes are a plan's to make, so where there are tables only a plan knows what waives nothing.
     complete = not chosen and not any(subject.tables for subject in project.entry.subjects.values())
-    return Parts(project, "check", found, (*told, *(_about_waivers(project, policy, found, told) if complete else ())))
+    told = (*told, *(_about_waivers(project, policy, found, told) if complete else ()))
+    return Parts(project, "check", found, told, reach)
+
+
+def _reach(project: Project, chosen: Sequence[str], changed: str | None) -> tuple[Touched | None, Sequence[str]]:
+    """What was touched since a revision, and of the chosen subjects the patterns of those that were."""
+    if changed is None:
+        return None, chosen
+    reach = touched(project, project.subjects(chosen), changed)
+    return reach, [escape(name) for name in reach.subjects]
 
 
 def _with_registry(
@@ -232,12 +253,14 @@ def _newest(source: str) -> Schema:
 # Plan -----------------------------------------------------------------------------------------------------------------
 
 
-def plan_project(project: Project, chosen: Sequence[str] = (), *, open_: OpenTable = open_table) -> Parts:
+def plan_project(
+    project: Project, chosen: Sequence[str] = (), *, changed: str | None = None, open_: OpenTable = open_table
+) -> Parts:
     """Plan every table of the chosen subjects. Nothing is changed.
 
     Parameters
     ----------
-    chosen, open_:
+    chosen, changed, open_:
         As for :func:`check_project`.
 
     Returns
@@ -246,6 +269,9 @@ def plan_project(project: Project, chosen: Sequence[str] = (), *, open_: OpenTab
         A :class:`~lakeevolve.planning.plan.Plan` for each table.
     """
     policy = policy_of(project)
+    reach, chosen = _reach(project, chosen, changed)
+    if reach is not None and not chosen:
+        return Parts(project, "plan", (), touched=reach)
 
     def parts() -> Iterator[Part]:
         for name, subject, target, failed in _targets(project, chosen):
@@ -258,7 +284,7 @@ def plan_project(project: Project, chosen: Sequence[str] = (), *, open_: OpenTab
     found, told = _with_registry(project, policy, chosen, tuple(parts()))
     if not chosen:
         told = (*told, *_about_waivers(project, policy, found, told), *_about_options(project, policy, found))
-    return Parts(project, "plan", found, told)
+    return Parts(project, "plan", found, told, reach)
 
 
 def _plan(

@@ -16,6 +16,7 @@ from lakeevolve.rules.route import REFUSED
 if TYPE_CHECKING:
     from lakeevolve.planning.plan import Plan
     from lakeevolve.planning.project import Part, Parts
+    from lakeevolve.planning.touched import Touched
 
 _RANKS = {"info": 0, "warning": 1, "error": 2, "never": 3}
 _FOUND = 1
@@ -73,6 +74,7 @@ def of_project(parts: Parts, fail_on: str, *, detailed: bool = False) -> Outcome
             for part, outcome, code in zip(parts.parts, outcomes, codes, strict=True)
         ],
         "findings": [finding.to_json() for finding in parts.findings],
+        "touched": None if parts.touched is None else parts.touched.to_json(),
     }
     findings = [*parts.findings, *(found for each in outcomes if each is not None for found in each.findings)]
     once = {(found.fingerprint, found.waived): found for found in reversed(findings)}
@@ -81,7 +83,7 @@ def of_project(parts: Parts, fail_on: str, *, detailed: bool = False) -> Outcome
         record,
         lambda: _text(parts, outcomes, codes),
         f"{parts.project.shown}: {parts.kind}",
-        _verdict(codes),
+        _verdict(codes, parts.touched),
         tuple(reversed(once.values())),
         blocked=any(outcome is not None and outcome.blocked for outcome in outcomes),
         parts=tuple(_named(part, outcome) for part, outcome in zip(parts.parts, outcomes, strict=True)),
@@ -127,14 +129,16 @@ _WORDS = {
 }
 
 
-def _verdict(codes: list[int]) -> str:
+def _verdict(codes: list[int], touched: Touched | None = None) -> str:
     counts = {code: codes.count(code) for code in sorted(set(codes))}
     told = ", ".join(f"{number} {_WORDS.get(code, 'failed')}" for code, number in counts.items())
+    if not codes and touched is not None:
+        return f"nothing to do: no subject is touched by what changed since {touched.base}"
     return f"{counted(len(codes), 'part')}: {told}" if codes else "nothing to do: the file names no table"
 
 
 def _text(parts: Parts, outcomes: list[Outcome | None], codes: list[int]) -> str:
-    lines = []
+    lines = [] if parts.touched is None else _reached(parts.touched)
     for part, outcome in zip(parts.parts, outcomes, strict=True):
         lines.append(f"== {part.name}")
         if outcome is not None:
@@ -145,4 +149,14 @@ def _text(parts: Parts, outcomes: list[Outcome | None], codes: list[int]) -> str
         lines.append("")
     if parts.findings:
         lines += [f"== {parts.project.shown}", *findings_text(parts.findings), ""]
-    return "\n".join([*lines, _verdict(codes)])
+    return "\n".join([*lines, _verdict(codes, parts.touched)])
+
+
+def _reached(touched: Touched) -> list[str]:
+    lines = [f"== what changed since {touched.base}"]
+    for file, reached in touched.files.items():
+        lines.append(f"{file} reaches {counted(len(reached), 'subject')}")
+        lines += [f"  {name}{': ' if uris else ''}{', '.join(uris)}" for name, uris in reached.items()]
+    if touched.left_out:
+        lines.append(f"left out, since no file here holds their schemas: {', '.join(touched.left_out)}")
+    return [*lines, ""]

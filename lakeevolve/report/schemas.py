@@ -211,6 +211,13 @@ SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = {
             )
         ),
         findings=_list(_FINDING),
+        touched=_or_null(
+            _object(
+                base=_TEXT,
+                files=_list(_object(file=_TEXT, subjects=_list(_object(subject=_TEXT, tables=_list(_TEXT))))),
+                left_out=_list(_TEXT),
+            )
+        ),
     ),
     "registry-diff": _record(
         "subject against a table",

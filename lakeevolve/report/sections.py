@@ -55,7 +55,7 @@ def sections(outcome: Outcome) -> list[Section]:
         case "registry":
             found = [*_changes(record.get("changes", ())), *_findings(outcome.findings)]
         case "project":
-            found = [*_parts(outcome), *_findings(outcome.own)]
+            found = [*_touched(record.get("touched")), *_parts(outcome), *_findings(outcome.own)]
         case _:
             found = []
     return found
@@ -64,6 +64,17 @@ def sections(outcome: Outcome) -> list[Section]:
 def _projected(record: Mapping[str, Any]) -> Iterator[Section]:
     versions = tuple((f"version {number}", f"{rows:,}") for number, rows in record["versions"].items())
     yield Section(f"Rows in {record['out']}", versions, ("written with", "rows"))
+
+
+def _touched(record: Mapping[str, Any] | None) -> Iterator[Section]:
+    """Which file reaches which subject and table."""
+    rows = tuple(
+        (each["file"], reached["subject"], ", ".join(reached["tables"]))
+        for each in (record or {}).get("files", ())
+        for reached in each["subjects"]
+    )
+    if record is not None and rows:
+        yield Section(f"What changed since {record['base']}", rows, ("file", "subject", "tables"))
 
 
 def _parts(outcome: Outcome) -> Iterator[Section]:

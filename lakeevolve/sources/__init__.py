@@ -11,11 +11,12 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from lakeevolve.avro.parse import parse
-from lakeevolve.errors import SourceError, SourceNotFound, UnknownScheme
+from lakeevolve.errors import LakeEvolveError, SourceError, SourceNotFound, UnknownScheme
 from lakeevolve.model.schema import Schema
 from lakeevolve.sources.folder import text_of
 from lakeevolve.sources.references import parse_with
@@ -130,6 +131,42 @@ def expand(source: Any) -> list[Any]:
     if text.endswith(_ALL) and text.startswith(("iceberg:", "delta:")):
         return list(importlib.import_module("lakeevolve.tables").schemas_of(text.removesuffix(_ALL)))
     return [source]
+
+
+def files_read(source: str) -> frozenset[Path]:
+    """The files, by their full paths, that the schema of a source depends on: its own, and those that hold types which
+    it uses, also where one of them is not there. Nothing for sources that are no files.
+
+    Of a folder, the folder itself and the files that its versions depend on.
+
+    >>> [file.name for file in files_read("orders.avsc")]
+    ['orders.avsc']
+    """
+    text = str(source).removeprefix("file:")
+    match = _SCHEME.match(text)
+    scheme = "" if match is None or Path(text).exists() else match.group(1).lower()
+    if scheme in ("avro", "arrow", "parquet"):
+        return frozenset({Path(text[len(scheme) + 1 :]).absolute()})
+    if scheme or text.lstrip()[:1] in _JSON:
+        return frozenset()
+    place = Path(text).absolute()
+    if place.is_dir():
+        inside = sorted(each for each in place.iterdir() if each.suffix == ".avsc")
+        return frozenset({place}).union(*map(_asked_for, inside))
+    return _asked_for(place)
+
+
+def _asked_for(file: Path) -> frozenset[Path]:
+    found = {file}
+
+    def beside(name: str) -> str | None:
+        found.add(file.with_name(name))
+        return text_of(file.with_name(name))
+
+    with suppress(LakeEvolveError):
+        # Whoever loads it says what is wrong with it.
+        parse_with(text_of(file) or "", str(file), beside, lenient=True)
+    return frozenset(found)
 
 
 def _read_file(path: str, *, lenient: bool = False) -> Schema:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from lakeevolve.errors import SourceError, SourceNotFound
 from lakeevolve.model.schema import Schema
@@ -122,22 +123,59 @@ def _commits(log: str) -> Iterator[tuple[str, str]]:
             yield commit.strip(), path
 
 
+def changed_since(base: str, folder: Path) -> frozenset[Path]:
+    """The files, by their full paths, that differ from where this line of work left a revision.
+
+    What was not committed yet counts, too, and so do new files and deleted ones.
+
+    Parameters
+    ----------
+    folder:
+        A folder of the repository.
+
+    Raises
+    ------
+    SourceNotFound
+        The revision is not there, or has no commit in common with this one.
+    """
+    place = Location(base, str(folder))
+    fork = fork_point(base, folder)
+    top = Path(_git("-C", str(folder), "rev-parse", "--show-toplevel", at=place).decode().rstrip("\n"))
+    listed = _git("-C", str(top), "diff", "--name-only", "--no-renames", "-z", fork, "--", at=place)
+    listed += _git("-C", str(top), "ls-files", "--others", "--exclude-standard", "-z", at=place)
+    return frozenset(top / name for name in listed.decode(errors="surrogateescape").split("\0") if name)
+
+
+def fork_point(base: str, folder: Path) -> str:
+    """The newest commit that a revision and the checked-out one have in common."""
+    place = Location(base, str(folder))
+    if not base or base.startswith("-"):
+        raise SourceError("this is no revision of git", where=base, hint="name a branch, a tag or a commit")
+    _git("-C", str(folder), "rev-parse", "--git-dir", at=place)
+    _revision(place, "-C", str(folder))
+    try:
+        return _git("-C", str(folder), "merge-base", base, "HEAD", at=place).decode().strip()
+    except SourceError as error:
+        hint = _DEEPEN if _shallow(str(folder)) else "name the branch that the work will be merged into"
+        raise SourceNotFound(
+            f"{base} and the checked-out revision have no commit in common here", where=str(folder), hint=hint
+        ) from error
+
+
+def text_at(revision: str, file: Path) -> str | None:
+    """A file as it stood at a revision; None where it did not."""
+    place = Location(revision, f"./{file.name}")
+    try:
+        return _git("-C", str(file.parent), "show", f"{revision}:./{file.name}", at=place).decode("utf-8-sig")
+    except (SourceError, UnicodeDecodeError):
+        return None
+
+
 def _kind(place: Location) -> str:
     """``blob`` or ``tree``: what stands there, with an error that says what is missing."""
     _git("rev-parse", "--git-dir", at=place)
     bare = Location(place.revision, place.path.removesuffix(ALL))
-    try:
-        _git("rev-parse", "--verify", "--quiet", f"{place.revision}^{{commit}}", at=place)
-    except SourceError as error:
-        if _shallow():
-            raise SourceNotFound(
-                f"this is a shallow clone, which lacks the revision {place.revision}", where=place.uri, hint=_DEEPEN
-            ) from error
-        raise SourceNotFound(
-            f"git knows no revision {place.revision}",
-            where=place.uri,
-            hint="check its name; a remote branch is origin/NAME",
-        ) from error
+    _revision(place)
     try:
         return _git("cat-file", "-t", bare.object, at=place).decode().strip()
     except SourceError as error:
@@ -145,6 +183,22 @@ def _kind(place: Location) -> str:
             f"there is no {bare.path} at the revision {place.revision}",
             where=place.uri,
             hint="paths are relative to the working directory; one that begins with / to the repository's top",
+        ) from error
+
+
+def _revision(place: Location, *where: str) -> None:
+    """Find out whether the revision is there; *where* may be ``-C`` and a folder."""
+    try:
+        _git(*where, "rev-parse", "--verify", "--quiet", f"{place.revision}^{{commit}}", at=place)
+    except SourceError as error:
+        if _shallow(*where[1:]):
+            raise SourceNotFound(
+                f"this is a shallow clone, which lacks the revision {place.revision}", where=place.uri, hint=_DEEPEN
+            ) from error
+        raise SourceNotFound(
+            f"git knows no revision {place.revision}",
+            where=place.uri,
+            hint="check its name; a remote branch is origin/NAME",
         ) from error
 
 
@@ -158,8 +212,10 @@ def _refuse_shallow(place: Location) -> None:
         )
 
 
-def _shallow() -> bool:
-    done = subprocess.run(["git", "rev-parse", "--is-shallow-repository"], capture_output=True, check=False)
+def _shallow(folder: str = ".") -> bool:
+    done = subprocess.run(
+        ["git", "-C", folder, "rev-parse", "--is-shallow-repository"], capture_output=True, check=False
+    )
     return done.stdout.strip() == b"true"
 
 
