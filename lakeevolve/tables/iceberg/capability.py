@@ -56,7 +56,7 @@ from lakeevolve.model.types import (
     without_null,
 )
 from lakeevolve.tables.base import Capability, Fill, Precondition
-from lakeevolve.tables.iceberg.facts import Facts, elsewhere, unreadable
+from lakeevolve.tables.iceberg.facts import Facts, elsewhere, unreadable, within_reach
 from lakeevolve.tables.iceberg.locate import base_path, locate, subtree
 from lakeevolve.tables.iceberg.spark import statement
 from lakeevolve.tables.iceberg.types import iceberg_type, leaf_type, promotable
@@ -172,7 +172,8 @@ class _Rules:
             case SetDefault():
                 return _marker("the default of a field that exists changes no stored row; " + _MARKER_ONLY)
             case RenameType() if paths.leaf(change.path).startswith("<"):
-                return Capability("metadata", "rename column", "a branch's column is called as its type is")
+                found = Capability("metadata", "rename column", "a branch's column is called as its type is")
+                return within_reach(change.path, found)
             case ReorderSymbols() | SetEnumDefault() | SetAliases() | SetProperties() | SetOrder() | RenameType():
                 return _marker(_MARKER_ONLY)
 
@@ -245,12 +246,13 @@ class _Rules:
         reason = self._name_taken(change.new_path, self.column(change.path, old_leaf=True))
         if reason is not None:
             return _refuse(reason)
-        return Capability(
+        found = Capability(
             "metadata",
             "rename column",
             "columns are found by field id, which stays",
             readers=("queries that use the old name fail",),
         )
+        return within_reach(change.new_path, found)
 
     def _name_taken(self, path: str, renamed: NestedField | None = None) -> str | None:
         """Why a column cannot get the name at the end of *path* (in the target), or None."""

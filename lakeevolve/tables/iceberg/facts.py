@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.name_mapping import NameMapping
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.transforms import IdentityTransform, VoidTransform
+
+from lakeevolve.model import path as paths
+from lakeevolve.tables.base import Capability
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,3 +119,18 @@ def elsewhere(facts: Facts) -> str | None:
             "rewritten; merge or drop them first"
         )
     return None
+
+
+def within_reach(path: str, renamed: Capability) -> Capability:
+    """The route of a rename. What lies in a list or map right within another, pyiceberg 0.12 projects onto the names
+    that the file has, and reads NULL or fails."""
+    parts = paths.parts(path)
+    if not any({one, two} <= {paths.ITEMS, paths.VALUES} for one, two in pairwise(parts)):
+        return renamed
+    return replace(
+        renamed,
+        route="rewrite",
+        via="rename column and rewrite files",
+        reason="pyiceberg reads no field that was renamed in a list or map within another: the files are written anew",
+        permit="rewrite",
+    )
