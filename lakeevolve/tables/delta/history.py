@@ -10,13 +10,15 @@ from typing import Any, Final
 from lakeevolve.avro.parse import parse
 from lakeevolve.errors import LakeEvolveError, TableError
 from lakeevolve.model import path as paths
+from lakeevolve.model.change import AddField
+from lakeevolve.model.diff import diff
 from lakeevolve.model.schema import Schema
 from lakeevolve.tables import marker
 from lakeevolve.tables.base import Fill, MarkerEntry, Version
 from lakeevolve.tables.delta.follow import follow
 from lakeevolve.tables.delta.log import Commit, Metadata, Snapshot
-from lakeevolve.tables.delta.schema import derive
-from lakeevolve.tables.delta.types import Struct, columns_of, shape
+from lakeevolve.tables.delta.schema import delta_type, derive
+from lakeevolve.tables.delta.types import Struct, columns_of, same_type, shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,8 @@ def build(
     if entries:
         owned = {f.name for f in history.versions[-1].schema.fields}
         history.foreign = {c.name for c in history.struct.columns} - owned
+        if not snapshot.complete and not _reaches(changes, history.versions[-1].commit):
+            history.catch_up(changes[0], name)
     for commit in changes:
         if commit.version > recorded:
             history.take(commit, name, hint if not entries else None)
@@ -178,6 +182,21 @@ class _History:
             commit,
         )
 
+    def catch_up(self, first: Commit, name: str) -> None:
+        """Follow what others changed in a part of the log that is gone: columns of the marker that are not there any
+        more, or of another type. More columns than those of the marker are nobody's."""
+        struct, newest = _metadata(first).struct, self.versions[-1]
+        owned = Struct(tuple(c for c in struct.columns if c.name not in self.foreign))
+        if same_type(owned, delta_type(newest.schema.root)):
+            return
+        derived = derive(struct, name=name, hint=newest.schema, foreign=self.foreign, follow=True)
+        if derived.schema == newest.schema:
+            return
+        added = [c.path for c in diff(newest.schema, derived.schema).changes if isinstance(c, AddField)]
+        fills: dict[str, Fill] = dict.fromkeys(added, "null")
+        version = Version(newest.number + 1, derived.schema, fills=fills, derived=True, commit=first.version)
+        self._append(version, first)
+
     def _append(self, version: Version, commit: Commit) -> None:
         self.versions.append(replace(version, at=commit.at))
         self.structs.append(_metadata(commit).struct)
@@ -226,7 +245,7 @@ def _from_marker(
                 restores=entry.origin.get("restores"),
             )
         )
-        structs.append(_in_force(changes, commit) or _metadata(changes[0]).struct)
+        structs.append(_in_force(changes, commit) or _likely(_metadata(changes[0]).struct, schema))
     return _History(versions, structs, set())
 
 
@@ -234,6 +253,24 @@ def _time(entry: MarkerEntry, logged: datetime | None) -> datetime | None:
     """When a version came into force: as the log says, else as the marker does."""
     recorded = entry.origin.get("at")
     return logged if logged is not None or recorded is None else datetime.fromtimestamp(recorded / 1000, UTC)
+
+
+def _reaches(changes: list[Commit], commit: int | None) -> bool:
+    """Whether the log reaches back to a commit."""
+    return commit is not None and changes[0].version <= commit
+
+
+def _likely(struct: Struct, schema: Schema) -> Struct:
+    """The Delta schema that a version had of which the log no longer tells: the oldest one known, or where that lacks
+    a column of the version, what its Avro schema amounts to."""
+    wanted = delta_type(schema.root)
+    assert isinstance(wanted, Struct)
+    known = {c.name: c for c in struct.columns}
+    if all(c.name in known and same_type(c.type, known[c.name].type) for c in wanted.columns):
+        return struct
+    return Struct(
+        tuple(known[c.name] if c.name in known and same_type(c.type, known[c.name].type) else c for c in wanted.columns)
+    )
 
 
 def _in_force(changes: list[Commit], commit: int | None) -> Struct | None:

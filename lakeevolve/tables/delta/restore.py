@@ -6,10 +6,15 @@ import re
 from collections.abc import Sequence
 from datetime import timedelta
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from lakeevolve.errors import TableError
 from lakeevolve.tables.base import Write
-from lakeevolve.tables.delta.log import Commit, Metadata
+from lakeevolve.tables.delta.log import Commit, Metadata, Snapshot
+from lakeevolve.tables.delta.raw import relative
+
+if TYPE_CHECKING:
+    import pyarrow.fs as pa_fs
 
 _KEPT: Final = "delta.deletedFileRetentionDuration"
 _WEEK: Final = timedelta(days=7)
@@ -27,6 +32,20 @@ def retention(metadata: Metadata) -> timedelta:
     """How long files that a commit took out stay before a vacuum may delete them."""
     found = _INTERVAL.fullmatch(metadata.configuration.get(_KEPT, "").strip())
     return int(found[1]) * _UNITS[found[2].lower()] if found is not None else _WEEK
+
+
+def refuse_vacuumed(fs: pa_fs.FileSystem, then: Snapshot, now: Snapshot, where: str) -> None:
+    """Raise ``TableError`` where files of an earlier version that are no longer live are not there any more."""
+    import pyarrow.fs as pa_fs
+
+    paths = [relative(path, where) for path in then.files.keys() - now.files.keys()]
+    gone = [info.path for info in fs.get_file_info(paths) if info.type is pa_fs.FileType.NotFound]
+    if gone:
+        raise TableError(
+            f"{len(gone)} of the {len(then.files)} files of version {then.version} are gone: a vacuum took them",
+            where=where,
+            hint="the schema can still be changed back over today's rows: lakeevolve revert PLAN",
+        )
 
 
 def writes(commits: Sequence[Commit], limit: int) -> tuple[Write, ...]:

@@ -42,7 +42,7 @@ from lakeevolve.tables.delta.history import View, build, filling_commit, marker_
 from lakeevolve.tables.delta.infer import holds_column, infer_version, uses_symbol
 from lakeevolve.tables.delta.log import Add, Live, Protocol, Snapshot, log_end, read_snapshot
 from lakeevolve.tables.delta.raw import Layout, empty_values, footer, read_file, relative, stored
-from lakeevolve.tables.delta.restore import retention, writes
+from lakeevolve.tables.delta.restore import refuse_vacuumed, retention, writes
 from lakeevolve.tables.delta.scan import literal_of, read_table, scratch, sql
 from lakeevolve.tables.delta.schema import derive
 from lakeevolve.tables.delta.spark import quoted
@@ -434,6 +434,7 @@ class Table:
         self._refuse_pinned()
         if position is None:
             raise TableError("the table had no version before its first", where=self.uri, hint="drop the table")
+        refuse_vacuumed(self._fs, self._at(position), self._snapshot, self.uri)
         recorded = commits.restore(self.address, self._snapshot.version, position, self._recorded(entries))
         commits.copy_marker(self.address, recorded)
         self.refresh()
