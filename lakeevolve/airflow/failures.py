@@ -59,7 +59,8 @@ def may_pass(error: BaseException) -> bool:
     >>> may_pass(CatalogUnavailable("the catalog did not answer")), may_pass(StalePlan("the plan is stale"))
     (True, False)
     """
-    return isinstance(error, StateUnavailable) or not isinstance(error, FINAL)
+    # What was applied when the state could not be written is said by an error of its own, which this one led to.
+    return any(isinstance(each, StateUnavailable) for each in (error, error.__cause__)) or not isinstance(error, FINAL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,11 @@ def fetch(given: Mapping[str, Any] | str) -> tuple[Plan, str]:
     where = given if isinstance(given, str) else str(given.get("plan_path", ""))
     if not where:
         raise PlanFormatError("what is given names no plan", hint="give what plan_table or the plan operator returned")
+    if where.startswith("{"):
+        raise PlanFormatError(
+            "the plan is given as a text that was rendered from what the task that plans returned",
+            hint="give that task's output itself, or render its ['plan_path']",
+        )
     plan = _load(where)
     made = given.get("plan") if isinstance(given, Mapping) else None
     if made is not None and made != plan.digest:

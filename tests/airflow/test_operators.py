@@ -256,6 +256,40 @@ def test_a_killed_operator_stops_at_the_next_file(tmp_path: Path, orders: Callab
             operator.execute({})
 
 
+def test_a_task_that_runs_out_of_time_leaves_the_table_as_it_was(tmp_path: Path, orders: Callable[..., str]) -> None:
+    import signal
+
+    from airflow.sdk.exceptions import AirflowTaskTimeout
+
+    from lakeevolve import airflow
+    from lakeevolve.applying.journal import Journal
+
+    table = orders(tmp_path / "place")
+    planned = airflow.plan_table(table, "orders.avsc")
+    operator = airflow.LakeEvolveApplyOperator(task_id="apply", plan=planned, allow=["rewrite", "backfill"])
+    before = set(Path("lake/orders").rglob("*"))
+
+    def out_of_time(*_: Any) -> None:
+        raise AirflowTaskTimeout
+
+    written: list[str] = []
+
+    def writing(journal: Journal, path: str) -> None:
+        noted(journal, path)
+        written.append(path)
+        if len(written) == 3:
+            signal.raise_signal(signal.SIGALRM)
+
+    noted, was = Journal.writing, signal.signal(signal.SIGALRM, out_of_time)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Journal, "writing", writing)
+        with pytest.raises(AirflowTaskTimeout):
+            operator.execute({})
+    signal.signal(signal.SIGALRM, was)
+    assert set(Path("lake/orders").rglob("*")) == before
+    assert operator.execute({})["status"] == "applied"
+
+
 def test_storage_options_of_a_connection_open_a_delta_table(
     connect: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -130,6 +130,30 @@ def test_a_retry_makes_up_for_the_replay_that_the_killed_attempt_owes(
     assert tasks.apply_plan(planned, allow=ALLOW) == retried
 
 
+def test_a_state_that_is_down_after_the_commit_is_no_reason_not_to_try_again(
+    table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lakeevolve.airflow.failures import may_pass
+    from lakeevolve.config.state import TableState
+
+    planned = tasks.plan_table(table, "orders.avsc")
+    write = TableState.write
+
+    def down(self: TableState, kind: Any, *args: Any, **kwargs: Any) -> Any:
+        if kind == "evidence":
+            raise StateUnavailable("the state cannot be kept there: it did not answer")
+        return write(self, kind, *args, **kwargs)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TableState, "write", down)
+        with pytest.raises(ConfigError, match="the plan is applied") as caught:
+            tasks.apply_plan(planned, allow=ALLOW)
+    assert may_pass(caught.value)
+    retried = tasks.apply_plan(planned, allow=ALLOW)
+    assert (retried["status"], retried["rows"]) == ("already-applied", 8)
+    assert Path(retried["evidence"]).is_file()
+
+
 def test_values_that_differ_after_the_commit_are_no_success_at_the_second_attempt_either(
     table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -291,7 +315,12 @@ def test_a_schema_with_findings_fails_its_task_unless_it_only_reports(table: str
     assert reported["findings"]["error"] > 0
 
 
-@pytest.mark.parametrize("given", ["none.json", {"plan": "0" * 64}, {"plan_path": ""}, "", 7, None])
+@pytest.mark.parametrize(
+    "given",
+    #: What a template makes of what a task returned, where only its text is taken.
+    RENDERED="{'plan': '0', 'plan_path': 'plan.json'}"
+    @ pytest.mark.parametrize("given", ["none.json", RENDERED, {"plan": "0" * 64}, {"plan_path": ""}, "", 7, None]),
+)
 def test_what_is_no_plan_is_said_to_be_none(given: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(PlanFormatError):
