@@ -315,12 +315,11 @@ def test_a_schema_with_findings_fails_its_task_unless_it_only_reports(table: str
     assert reported["findings"]["error"] > 0
 
 
-@pytest.mark.parametrize(
-    "given",
-    #: What a template makes of what a task returned, where only its text is taken.
-    RENDERED="{'plan': '0', 'plan_path': 'plan.json'}"
-    @ pytest.mark.parametrize("given", ["none.json", RENDERED, {"plan": "0" * 64}, {"plan_path": ""}, "", 7, None]),
-)
+#: What a template makes of what a task returned, where only its text is taken.
+RENDERED = "{'plan': '0', 'plan_path': 'plan.json'}"
+
+
+@pytest.mark.parametrize("given", ["none.json", RENDERED, {"plan": "0" * 64}, {"plan_path": ""}, "", 7, None])
 def test_what_is_no_plan_is_said_to_be_none(given: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(PlanFormatError):
