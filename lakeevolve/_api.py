@@ -6,7 +6,7 @@ Nothing here prints, exits or imports a table library before it is needed.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakeevolve.applying.apply import Application
+    from lakeevolve.applying.lineage import Lineage
     from lakeevolve.avro.resolution import Resolution
     from lakeevolve.model.change import Change
     from lakeevolve.model.diff import Diff
@@ -405,3 +406,10 @@ def replay(
         keep_days=keep_days,
         options=options,
     )
+
+
+def lineage(table: Table | str, at: datetime | str | None = None, columns: Mapping[str, str] | None = None) -> Lineage:
+    """Where the rows of a table come from, now or at a moment. See :func:`lakeevolve.applying.lineage.lineage_of`."""
+    from lakeevolve.applying.lineage import lineage_of
+
+    return lineage_of(open_table(table), at, columns)

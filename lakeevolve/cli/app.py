@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "rollback": "undo:rollback",
     "revert": "undo:revert",
     "history": "history:history",
+    "lineage": "lineage:lineage",
     "describe": "describe:describe",
     "adopt": "adopt:adopt",
     "init": "init:init",

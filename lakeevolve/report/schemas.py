@@ -151,6 +151,34 @@ SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = {
         digest=_DIGEST,
         findings=_list(_FINDING),
     ),
+    "lineage": _record(
+        "lineage",
+        uri=_TEXT,
+        position=_or_null({"type": "integer"}),
+        at=_or_null(_TEXT),
+        files=_list(
+            _object(
+                file=_TEXT,
+                rows=_COUNT,
+                added_by=_or_null({"type": "integer"}),
+                added_at=_or_null(_TEXT),
+                version=_COUNT,
+                inferred=_FLAG,
+            )
+        ),
+        versions=_list(
+            _object(
+                version=_COUNT,
+                schema=_DIGEST,
+                plan=_or_null(_DIGEST),
+                approver=_or_null(_TEXT),
+                evidence=_or_null(_TEXT),
+                seal=_or_null(_TEXT),
+                contracts={"anyOf": [_list(_TEXT), {"type": "string", "enum": ["unknown"]}]},
+            )
+        ),
+        rows=_object(registry_id=_TEXT, topic=_TEXT, partition=_TEXT, offset=_TEXT),
+    ),
     "history": _record(
         "history",
         uri=_TEXT,

@@ -42,6 +42,7 @@ def every_output(table: str, capsys: pytest.CaptureFixture[str]) -> Iterator[tup
     asked = ("--consumer", "reader.yaml", "--out", "out")
     yield "replay", printed(capsys, "replay", table, *asked)
     yield "history", printed(capsys, "history", table)
+    yield "lineage", printed(capsys, "lineage", table)
     yield "history-column", printed(capsys, "history", table, "--column", "id")
     for entry in Path("state").rglob("ledger/*.json"):
         yield "ledger", json.loads(entry.read_text())
