@@ -2,9 +2,9 @@
 
 Run in a process of its own (``python between.py http://127.0.0.1:8333``): some clients hold the interpreter while they
 wait. It prints its port. ``PUT /_rule`` with ``{"method", "ends", "action", "after"}`` makes the first request of that
-method, whose path ends so, meet the action, and whatever comes later ``after``; with ``again`` for that, all such
-requests meet it and no other. ``GET /_met`` says how many met the rule. Actions are ``pass``, ``lose the answer``,
-``refuse`` and ``deny``.
+method, whose path ends so (or holds what follows a ``*``), meet the action, and whatever comes later ``after``; with
+``again`` for that, all such requests meet it and no other. ``GET /_met`` says how many met the rule. Actions are
+``pass``, ``lose the answer``, ``refuse``, ``deny``, ``answer late`` and ``carry out late``.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import http.client
 import json
 import sys
 import threading
+import time
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -20,6 +21,8 @@ from urllib.parse import urlparse
 
 #: What this server answers itself; the words must not reach a user.
 STATUS = {"lose the answer": 504, "refuse": 503, "deny": 401}
+#: So many seconds.
+LATE = 4.5
 BODY = b'{"error":{"message":"hush-hush","type":"X","code":1}}'
 OWN = ("content-length", "connection", "transfer-encoding", "date", "server")
 
@@ -38,7 +41,8 @@ class Rule:
                 return "pass"
             if self.met and self.told["after"] != "again":
                 return self.told["after"]
-            if method == self.told["method"] and path.endswith(self.told["ends"]):
+            ends = self.told["ends"]
+            if method == self.told["method"] and (ends[1:] in path if ends[:1] == "*" else path.endswith(ends)):
                 self.met += 1
                 return self.told["action"]
             return "pass"
@@ -63,6 +67,8 @@ def handler(target: str, rule: Rule) -> type[BaseHTTPRequestHandler]:
             if action in ("refuse", "deny"):
                 self.answer(STATUS[action], BODY, [("Content-Type", "application/json")])
                 return
+            if action == "carry out late":
+                time.sleep(LATE)
             # The host's name is signed by clients of S3, so it stays what they wrote.
             with closing(http.client.HTTPConnection(place.hostname or "", place.port)) as connection:
                 connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
@@ -72,6 +78,8 @@ def handler(target: str, rule: Rule) -> type[BaseHTTPRequestHandler]:
                 connection.endheaders(body)
                 found = connection.getresponse()
                 content = found.read()
+            if action == "answer late":
+                time.sleep(LATE)
             if action == "lose the answer":
                 self.answer(STATUS[action], b"", [])
             else:

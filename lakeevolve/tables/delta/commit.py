@@ -21,7 +21,7 @@ from lakeevolve.tables.delta.log import Add, Commit, Protocol, read_snapshot
 from lakeevolve.tables.delta.raw import relative
 from lakeevolve.tables.delta.scan import fill, identifier
 from lakeevolve.tables.delta.stage import DeltaStaged, evaluate
-from lakeevolve.tables.delta.store import Address, guard
+from lakeevolve.tables.delta.store import Address, guard, may_still_land
 from lakeevolve.tables.delta.types import (
     Column,
     DeltaType,
@@ -289,6 +289,13 @@ def _once(
         if moved:
             raise CommitConflict(
                 "another writer committed to the table first; nothing was changed", where=staged.address.uri
+            ) from error
+        if may_still_land(error):
+            staged.sent = True
+            raise CatalogUnavailable(
+                "the store did not answer the commit, and may carry it out late; until then the table is as it was",
+                where=staged.address.uri,
+                hint="apply the same plan again in a minute: it does nothing if the commit landed",
             ) from error
         raise
 

@@ -55,6 +55,8 @@ class DeltaStaged:
     filling: bool = False
     replaced: Sequence[Add] = ()
     whole: Scratch | None = None
+    #: Whether a commit of the new files is on its way that may yet land: they are not deleted then.
+    sent: bool = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         # To other processes goes what it takes to read.
@@ -115,7 +117,8 @@ class DeltaStaged:
 
     def abandon(self) -> tuple[str, ...]:
         """See :meth:`lakeevolve.tables.base.Staged.abandon`."""
-        return (*self.close(), *delete(self.fs, [file.path for file in self.files]))
+        paths = [file.path for file in self.files]
+        return (*self.close(), *(paths if self.sent else delete(self.fs, paths)))
 
     def close(self) -> tuple[str, ...]:
         """Take away what was only there for reading; what could not be is returned."""

@@ -32,6 +32,7 @@ _STORE = re.compile(r"Generic (?!delta|Delta|LocalFileSystem)\w+ error")
 #: What arrow-rs says of a null struct in a list that holds a struct with a required field; the data is right.
 _UNMASKED: Final = "Found unmasked nulls for non-nullable StructArray field"
 _LOCAL: Final = "Generic LocalFileSystem error"
+_UNANSWERED: Final = "the store did not answer as it should"
 #: What stands in the causes where a store's client found nothing to sign in with.
 _ANONYMOUS: Final = ("loading credentials", "no credentials found", "token request", "must be specified")
 #: What object_store says of 403 and of 401.
@@ -192,6 +193,11 @@ def unanswered(error: Exception, where: str, doing: str) -> CatalogUnavailable |
     return found if isinstance(found, CatalogUnavailable) else None
 
 
+def may_still_land(error: LakeEvolveError) -> bool:
+    """Whether a store may yet carry out what it was asked, although the client had this error of it."""
+    return isinstance(error, CatalogUnavailable) and _UNANSWERED in error.what
+
+
 def _translated(error: Exception, where: str, doing: str) -> SourceError | TableError:
     whole = _ANSI.sub("", str(error)).strip()
     text = whole.partition("\n")[0]
@@ -233,9 +239,7 @@ def _translated(error: Exception, where: str, doing: str) -> SourceError | Table
     if _LOCAL in text:
         return TableError(f"{doing}: its folder cannot be read", where=where, hint="check the permissions")
     if _STORE.search(text):
-        return CatalogUnavailable(
-            f"{doing}: the store did not answer as it should", where=where, hint="check bucket, credentials and network"
-        )
+        return CatalogUnavailable(f"{doing}: {_UNANSWERED}", where=where, hint="check bucket, credentials and network")
     if "Kernel error" in text or "delta log" in text:
         return TableError(f"{doing}: {_short(text)}", where=where, hint="repair the table's log")
     name = type(error).__name__

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lakeevolve.errors import LakeEvolveError, TableError
 from lakeevolve.model import path as paths
+from lakeevolve.redaction import without_secrets
+from lakeevolve.tables.delta.store import unanswered
 from lakeevolve.tables.delta.types import Column, DeltaType, ListOf, MapOf, Struct, arrow_field, decimal_of, requires
 from lakeevolve.tables.delta.unfit import first_unfit
 
@@ -78,7 +81,7 @@ def write_file(
     writer: pq.ParquetWriter | None = None
     held: list[pa.RecordBatch] = []
     rows = 0
-    try:
+    with _told(path), _closing(lambda: writer):
         for batch in batches:
             made = fitted(batch, columns, schema, rows, unfit or partial(_unfit, path))
             statistics.add(made)
@@ -92,12 +95,32 @@ def write_file(
         if held and rows:
             writer = writer or _writer(fs, path, schema, held[0])
             writer.write_table(pa.Table.from_batches(held, schema), row_group_size=GROUP_ROWS)
-    finally:
-        if writer is not None:
-            writer.close()
     if writer is None:
         return None
-    return Written(rows, fs.get_file_info(path).size, statistics.to_json())
+    with _told(path):
+        return Written(rows, fs.get_file_info(path).size, statistics.to_json())
+
+
+@contextmanager
+def _closing(writer: Callable[[], pq.ParquetWriter | None]) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        made = writer()
+        if made is not None:
+            made.close()
+
+
+@contextmanager
+def _told(path: str) -> Iterator[None]:
+    """Say which file could not be written. A store's own words do not pass."""
+    try:
+        yield
+    except OSError as error:
+        told = "a data file cannot be written"
+        raise unanswered(error, path, told) or TableError(
+            told, where=path, hint="check that there is room, and the permissions"
+        ) from without_secrets(error)
 
 
 def _writer(fs: pa_fs.FileSystem, path: str, schema: pa.Schema, first: pa.RecordBatch) -> pq.ParquetWriter:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -265,6 +266,129 @@ def test_a_store_that_goes_away_at_the_commit_costs_no_row(
         le.apply(plan, allow=("rewrite", "backfill"), table=table)
     assert between.met
     assert "hush-hush" not in str(caught.value)
+    assert sorted(row["id"] for batch in opened().read() for row in batch.to_pylist()) == [1, 2, 3]
+    assert le.verify(opened(), full=True, columns="all").ok
+    assert le.apply(plan, allow=("rewrite", "backfill"), table=opened()).status == "already-applied"
+
+
+APPLYING = """
+import json, os, sys
+import lakeevolve as le
+from lakeevolve.tables import delta
+plan, uri, state, options = sys.argv[1:]
+os.environ["LAKEEVOLVE_STATE"] = state
+table = delta.open(uri, storage_options=json.loads(options))
+sys.stdin.readline()
+try:
+    print(le.apply(plan, allow=("rewrite", "backfill"), table=table).status)
+except le.errors.LakeEvolveError as error:
+    print(type(error).__name__)
+"""
+APPENDING = """
+import json, sys
+import pyarrow as pa
+import lakeevolve as le
+from lakeevolve.tables import delta
+uri, options = sys.argv[1:]
+layout = [("id", pa.int64()), ("n", pa.int32()), ("p", pa.string()), ("lines", pa.list_(pa.struct({"sku": pa.string()})))]
+sys.stdin.readline()
+done = []
+for number in range(100, 106):
+    row = {"id": number, "n": 1, "p": "a b", "lines": []}
+    try:
+        delta.append(uri, pa.Table.from_pylist([row], schema=pa.schema(layout)), storage_options=json.loads(options))
+        done.append(number)
+    except le.errors.TableError:
+        pass
+print(json.dumps(done))
+"""  # noqa: E501
+
+
+def test_of_two_processes_that_apply_a_plan_beside_a_third_that_appends_one_does_and_no_row_is_lost(
+    opened: Callable[[], delta.Table],
+    uri: str,
+    options: dict[str, str],
+    tmp_path: Path,
+    race: Callable[..., list[str]],
+) -> None:
+    plan = str(le.plan(opened(), evolved(n=field("n", "double")), mode="NONE").save(tmp_path / "plan.json"))
+    told = json.dumps(options)
+    script = f"import sys\nif len(sys.argv) == 3:\n    exec({APPENDING!r})\nelse:\n    exec({APPLYING!r})"
+    applying = [[plan, uri, str(tmp_path / name), told] for name in ("one", "other")]
+    *found, appended = race(script, *applying, [uri, told])
+    known = {"applied", "already-applied", "CommitConflict"}
+    assert {each.strip() for each in found} <= known, found
+    table = opened()
+    kept = json.loads(appended)
+    assert kept
+    assert sorted(row["id"] for batch in table.read() for row in batch.to_pylist()) == [1, 2, 3, *kept]
+    assert le.verify(opened(), full=True, columns="all").ok
+    # Whoever was second has nothing more to do.
+    assert le.apply(plan, allow=("rewrite", "backfill"), table=opened()).ok
+    assert [version.number for version in opened().history()] == [1, 2]
+    assert le.verify(opened(), full=True).rows == 3 + len(kept)
+
+
+@pytest.mark.parametrize("after", ["pass", "again"])
+def test_a_data_file_that_cannot_be_written_leaves_the_table_and_no_file(
+    after: str,
+    opened: Callable[[], delta.Table],
+    uri: str,
+    store: Any,
+    options: dict[str, str],
+    stand_between: Any,
+) -> None:
+    before = contents(opened())
+    between = stand_between(store.endpoint)
+    there = {**options, "AWS_ENDPOINT_URL": between.url, "max_retries": "0", "retry_timeout": "1s"}
+    plan = le.plan(delta.open(uri, storage_options=there), WIDER, mode="NONE")
+    between.on_first("PUT", "*.parquet", "refuse", after=after)
+    with pytest.raises(CatalogUnavailable, match="did not answer"):
+        le.apply(plan, allow=("rewrite", "backfill"), table=delta.open(uri, storage_options=there))
+    assert between.met
+    assert contents(opened()) == before
+    assert le.apply(plan, allow=("rewrite", "backfill"), table=opened()).ok
+    assert le.verify(opened(), full=True, columns="all").rows == 3
+
+
+def test_a_commit_that_is_refused_leaves_the_table_and_can_be_made_again(
+    opened: Callable[[], delta.Table], uri: str, store: Any, options: dict[str, str], stand_between: Any
+) -> None:
+    before = contents(opened())
+    between = stand_between(store.endpoint)
+    there = {**options, "AWS_ENDPOINT_URL": between.url, "max_retries": "0", "retry_timeout": "1s"}
+    plan = le.plan(delta.open(uri, storage_options=there), WIDER, mode="NONE")
+    between.on_first("PUT", "_delta_log/00000000000000000002.json", "refuse")
+    with pytest.raises(CatalogUnavailable, match="may carry it out late"):
+        le.apply(plan, allow=("rewrite", "backfill"), table=delta.open(uri, storage_options=there))
+    assert between.met
+    now = contents(opened())
+    assert {path: now[path] for path in before} == before
+    assert le.verify(opened()).rows == 3
+    assert le.apply(plan, allow=("rewrite", "backfill"), table=opened()).status == "applied"
+    assert le.verify(opened(), full=True, columns="all").rows == 3
+
+
+@pytest.mark.parametrize("late", [pytest.param("answer late", marks=pytest.mark.long), "carry out late"])
+def test_a_commit_that_a_slow_store_carries_out_after_its_client_gave_up_finds_its_files(
+    late: str, opened: Callable[[], delta.Table], uri: str, store: Any, options: dict[str, str], stand_between: Any
+) -> None:
+    """Who deletes the files of a commit because it is not there yet, loses every row once it comes."""
+    between = stand_between(store.endpoint)
+    there = {**options, "AWS_ENDPOINT_URL": between.url, "max_retries": "0", "timeout": "3s"}
+    plan = le.plan(delta.open(uri, storage_options=there), WIDER, mode="NONE")
+    between.on_first("PUT", "_delta_log/00000000000000000002.json", late)
+    table = delta.open(uri, storage_options=there)
+    if late == "answer late":
+        assert le.apply(plan, allow=("rewrite", "backfill"), table=table).status == "applied"
+    else:
+        with pytest.raises(CatalogUnavailable, match="may carry it out late"):
+            le.apply(plan, allow=("rewrite", "backfill"), table=table)
+        assert opened().progress_of(plan.digest) == "none"
+        began = time.monotonic()
+        while opened().progress_of(plan.digest) == "none" and time.monotonic() - began < 10:
+            time.sleep(0.2)
+    assert between.met
     assert sorted(row["id"] for batch in opened().read() for row in batch.to_pylist()) == [1, 2, 3]
     assert le.verify(opened(), full=True, columns="all").ok
     assert le.apply(plan, allow=("rewrite", "backfill"), table=opened()).status == "already-applied"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.fs as pa_fs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from lakeevolve.tables import delta
 from lakeevolve.tables.base import Predicate
 from lakeevolve.tables.delta.scan import sql
 from lakeevolve.tables.delta.types import Column, ListOf, MapOf, Struct
-from lakeevolve.tables.delta.write import Statistics, refuse_nulls
+from lakeevolve.tables.delta.write import Statistics, refuse_nulls, write_file
 
 from .conftest import evolve, field, record, stage
 
@@ -35,6 +36,14 @@ def stats(column: Column, array: pa.Array, indexed: int = 32) -> dict[str, Any]:
 def bounds(type_: Any, array: pa.Array) -> tuple[Any, Any]:
     found = stats(Column("c", type_), array)
     return found["minValues"].get("c"), found["maxValues"].get("c")
+
+
+def test_a_full_disk_is_said_to_be_and_not_raised_as_it_comes() -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("no device of this system is always full")
+    batches = iter([pa.record_batch([pa.array([1], pa.int64())], names=["c"])])
+    with pytest.raises(TableError, match="a data file cannot be written"):
+        write_file(pa_fs.LocalFileSystem(), "/dev/full", [Column("c", "long")], batches)
 
 
 def test_bounds_of_plain_values() -> None:
