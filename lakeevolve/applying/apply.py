@@ -6,19 +6,21 @@ as it was and deletes what was staged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from lakeevolve.applying import ledger
 from lakeevolve.applying.application import Application, undo_of
+from lakeevolve.applying.conversion import Conversion
 from lakeevolve.applying.interrupt import Landed, interrupted
 from lakeevolve.applying.journal import Journal, Leftovers, clean
 from lakeevolve.applying.proofs import SUFFIX
 from lakeevolve.config.approvals import Approval
 from lakeevolve.config.state import TableState, state_of
+from lakeevolve.engines import Engine, open_engine
 from lakeevolve.errors import (
     CommitConflict,
     ConfigError,
@@ -29,14 +31,12 @@ from lakeevolve.errors import (
     PlanError,
     ReplayMismatch,
     StalePlan,
-    ValueMismatch,
 )
 from lakeevolve.model.change import Change
 from lakeevolve.model.sentence import told_change
 from lakeevolve.planning.plan import Plan, Step, load_plan
 from lakeevolve.planning.sound import refuse_unsound
 from lakeevolve.planning.stale import differs
-from lakeevolve.replaying.fold import fold
 from lakeevolve.replaying.prove import check_preconditions, prove_staged
 from lakeevolve.replaying.result import ReplayResult
 from lakeevolve.replaying.verify import verify
@@ -46,9 +46,6 @@ from lakeevolve.tables import open_table
 from lakeevolve.tables.base import DataFile, Evolution, Route, Staged, Table, Version
 from lakeevolve.tables.lineage import in_force
 from lakeevolve.tables.marker import entry_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["ATTEMPTS", "Application", "Phase", "Progress", "apply"]
 
@@ -81,6 +78,9 @@ def apply(
         The permits: ``rewrite``, ``backfill``, ``drop``, ``protocol-upgrade``.
     table:
         The open table, where it needs credentials; plans carry none. Else the plan's URI is opened.
+    engine:
+        Who writes, proves and verifies file by file: what :func:`lakeevolve.engines.open_engine` takes; by default
+        threads. Only this process commits.
     resume:
         Continue an apply that stopped part-way.
     dry_run:
@@ -135,10 +135,11 @@ def apply(
         _refuse_busy(live, require_idle)
     store.probe("journal")
     store.probe("ledger")
-    run = _Run(wanted, live, store, progress or (lambda *_: None), engine, approval)
     live.resume(wanted.digest if landed == "partly" else None)
     try:
-        return run.run(dry_run, landed == "partly")
+        with open_engine(engine) as opened:
+            run = _Run(wanted, live, store, progress or (lambda *_: None), opened, approval)
+            return run.run(dry_run, landed == "partly")
     finally:
         live.resume(None)
 
@@ -235,7 +236,7 @@ class _Run:
     table: Table
     store: TableState
     progress: Progress
-    engine: Any
+    engine: Engine
     approval: Approval | None
     leftovers: Leftovers = field(default_factory=Leftovers)
     journal: Journal = field(init=False)
@@ -363,19 +364,6 @@ class _Run:
         changes = self._changes()
         rewrite = self.table.must_rewrite(changes, files, self.plan.fills)
 
-        def convert(file: DataFile) -> Iterator[pa.RecordBatch]:
-            run, row = fold(chain, file.version, chain[-1].number), 0
-            for batch in self.table.raw(file, hint=self.plan.hint):
-                try:
-                    yield run(batch, row_offset=row)
-                except ValueMismatch as error:
-                    raise PlanBlocked(
-                        f"the data does not allow the plan: {error.what}",
-                        where=f"{file.path}, row {error.row}, {error.path or 'the root'}",
-                        hint="mend the row, or keep the type; the table is as it was",
-                    ) from error
-                row += batch.num_rows
-
         done = 0
 
         def written(_file: DataFile) -> None:
@@ -390,9 +378,10 @@ class _Run:
             renames=self.plan.renames,
             fills=self.plan.fills,
             rewrite=rewrite,
-            convert=convert,
+            convert=Conversion(self.table, chain, self.plan.hint),
             progress=written,
             writing=self.journal.writing,
+            engine=self.engine,
         )
 
     def _changes(self) -> list[tuple[Change, Route]]:

@@ -117,6 +117,8 @@ class ExecutorEngine:
         finally:
             for future in running:
                 future.cancel()
+            # What has begun is let end, so that nothing is written behind the back of who cleans up after a failure.
+            wait(running)
 
     def _submit(self, function: Callable[[Item], Result], item: Item) -> Future[Result]:
         try:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
-from lakeevolve.engines.local import LocalEngine
+from lakeevolve.engines import Engine, open_engine
 from lakeevolve.model.schema import Schema
-from lakeevolve.replaying import canonical, consumers, counts, faults, predicates, rewrites
-from lakeevolve.replaying.checking import Checked, begin, check_file, take
+from lakeevolve.replaying import consumers, faults, groups, predicates, rewrites
+from lakeevolve.replaying.checking import Checked, check_file
 from lakeevolve.replaying.compare import Mismatch
 from lakeevolve.replaying.evidence import FileEvidence, installed
 from lakeevolve.replaying.faults import ReaderFault
-from lakeevolve.replaying.filehash import FileHash
 from lakeevolve.replaying.fold import Folds
 from lakeevolve.replaying.judging import check_filter, check_multiset
 from lakeevolve.replaying.leafsums import LeafSum
-from lakeevolve.replaying.multiset import Rows
 from lakeevolve.replaying.preconditions import Broken, check_preconditions
 from lakeevolve.replaying.result import OWN_READER, ReplayResult, make_evidence, named
 from lakeevolve.replaying.sides import (
@@ -26,12 +24,10 @@ from lakeevolve.replaying.sides import (
     Expected,
     Job,
     Unreadable,
-    complete,
     expected_rows,
-    guarded,
 )
 from lakeevolve.replaying.why import explained
-from lakeevolve.tables.base import DataFile, Evolution, Staged, StagedFile, Table, Version
+from lakeevolve.tables.base import DataFile, Evolution, Staged, Table, Version
 
 __all__ = ["Broken", "check_preconditions", "prove_staged"]
 
@@ -78,7 +74,7 @@ def prove_staged(
     hint:
         The schema that columns of a table without a marker take their Avro types from; by default the target.
     engine:
-        Who runs the files; by default threads.
+        Who runs the files: what :func:`lakeevolve.engines.open_engine` takes; by default threads.
     progress:
         Called with the number of files done and of files in all.
 
@@ -95,20 +91,11 @@ def prove_staged(
     given = evolution.target if hint is None else hint
     live = table.files(hint=given) if files is None else tuple(files)
     folds = Folds(versions)
-    proof = _Proof(table, staged, evolution, folds, live, given, engine or LocalEngine(), progress)
-    old = consumers.of_versions(protects, folds.newest.schema)
-    proof.asks((*old, *consumers.prepare(contracts, folds.newest.schema)))
-    return proof.run()
-
-
-@dataclass(slots=True)
-class _Group:
-    """What came of the files that were made from some sources."""
-
-    sources: list[Checked] = field(default_factory=list)
-    evidence: list[FileEvidence] = field(default_factory=list)
-    mismatches: list[Mismatch] = field(default_factory=list)
-    rows: int = 0
+    with open_engine(engine) as opened:
+        proof = _Proof(table, staged, evolution, folds, live, given, opened, progress)
+        old = consumers.of_versions(protects, folds.newest.schema)
+        proof.asks((*old, *consumers.prepare(contracts, folds.newest.schema)))
+        return proof.run()
 
 
 class _Proof:
@@ -122,7 +109,7 @@ class _Proof:
         folds: Folds,
         files: Sequence[DataFile],
         hint: Schema,
-        engine: Any,
+        engine: Engine,
         progress: Progress | None,
     ) -> None:
         self.table, self.staged, self.folds, self.engine = table, staged, folds, engine
@@ -134,7 +121,7 @@ class _Proof:
         reader = OWN_READER[table.format][0]
         self.job = Job(
             folds,
-            lambda file: table.raw(file, hint),
+            functools.partial(table.raw, hint=hint),
             staged.read,
             reader,
             table.ordered,
@@ -222,11 +209,11 @@ class _Proof:
     def _staged_files(self, done: int) -> tuple[list[Checked], int]:
         """Compare staged files with their sources: what came of the sources, and the number of staged rows."""
         staged = {file.path: file for file in self.staged.files}
-        groups = rewrites.components({path: file.sources for path, file in staged.items()})
-        covered = {path for sources, _ in groups for path in sources}
-        groups += [([path], []) for path in self.rewritten if path not in covered]
-        known = []
-        for sources, made in groups:
+        sets = rewrites.components({path: file.sources for path, file in staged.items()})
+        covered = {path for sources, _ in sets for path in sources}
+        sets += [([path], []) for path in self.rewritten if path not in covered]
+        known: list[groups.Group] = []
+        for sources, made in sets:
             unknown = [path for path in sources if path not in self.rewritten]
             if unknown:
                 reason = "a staged file was made from a file that was not to be rewritten"
@@ -235,7 +222,7 @@ class _Proof:
                 known.append(([self.rewritten[path] for path in sources], [staged[path] for path in made]))
         checked: dict[str, Checked] = {}
         rows = 0
-        for group in self.engine.map_unordered(self._group, known):
+        for group in self.engine.map_unordered(functools.partial(groups.judge, self.job, self.staged), known):
             checked.update((one.file.path, one) for one in group.sources)
             self.note(group.mismatches)
             self.evidence += group.evidence
@@ -246,72 +233,14 @@ class _Proof:
         self.evidence.sort(key=lambda file: file.path)
         return sorted(found, key=lambda one: one.file.path), rows
 
-    def _group(self, group: tuple[Sequence[DataFile], Sequence[StagedFile]]) -> _Group:
-        """Compare the files that were made from some sources with these, whose rows are counted on the way."""
-        old, new = group
-        checked: dict[str, Checked] = {}
-        begun: list[bool] = []
-
-        def counted() -> Iterator[Rows]:
-            for file in old:
-                one = begin(self.job, file)
-                for rows in expected_rows(self.job, file):
-                    take(self.job, one, rows)
-                    yield rows
-                one.note(counts.miscounted(self.job.store, file, one.rows))
-                checked[file.path] = one
-
-        def expected() -> Iterator[Rows]:
-            # Only the first reading counts; others follow where something is wrong.
-            if begun:
-                return rewrites.side(self.job, old)()
-            begun.append(True)
-            return counted()
-
-        found = _Group()
-        try:
-            actual = functools.partial(self._raw, new)
-            found.rows, wrong = rewrites.compare(expected, actual, self.job, ordered=self.table.ordered)
-            found.mismatches += wrong
-            same = not wrong and len(checked) == len(old)
-            for made in new:
-                known = checked[old[0].path].hash if same and len(new) == len(old) == 1 else None
-                found.evidence.append(self._file_evidence(made, known))
-        except Unreadable as error:
-            found.mismatches.append(error.mismatch)
-        for file in old:
-            found.sources.append(checked.get(file.path) or check_file(self.job, file, compare=False))
-        return found
-
-    def _file_evidence(self, file: StagedFile, known: FileHash | None) -> FileEvidence:
-        rows = known or FileHash()
-        if known is None:
-            for part in self._raw([file]):
-                rows.update(part.batch)
-        return FileEvidence(file.path, self.folds.newest.number, False, rows.rows, rows.hex, tuple(file.sources))
-
-    def _raw(self, files: Sequence[StagedFile]) -> Iterator[Rows]:
-        """The rows of staged files, one file after the other."""
-        for file in files:
-            offset = 0
-            for batch in guarded(functools.partial(self.staged.raw, file), file.path, RAW_READER):
-                whole = complete(canonical.normalise(batch), self.job.columns)
-                yield Rows(whole, file.path, offset)
-                offset += whole.num_rows
-
     def _whole(self, checked: Sequence[Checked]) -> None:
         if self.job.sums:
             total = sum((one.whole for one in checked), Expected())
             self.note(check_multiset(self.job, self.files, total, None, None, self.reader_faults))
         known = {(m.file, m.row) for m in self.mismatches}
 
-        def judge(index: int) -> tuple[int, list[Mismatch], list[ReaderFault]]:
-            met = sum((one.met[index] for one in checked), LeafSum())
-            excused: list[ReaderFault] = []
-            found = check_filter(self.job, self.files, met, None, self.job.asked[index], excused)
-            return index, found, excused
-
-        judged = self.engine.map_unordered(judge, range(len(self.job.asked)))
+        met = [sum((one.met[index] for one in checked), LeafSum()) for index in range(len(self.job.asked))]
+        judged = self.engine.map_unordered(functools.partial(_under_filter, self.job, self.files, met), range(len(met)))
         for index, found, excused in sorted(judged, key=lambda one: one[0]):
             self.reader_faults += excused
             self.note([m for m in found if (m.file, m.row) not in known])
@@ -330,3 +259,11 @@ class _Proof:
         differs = any(m.reader in (name, RAW_READER) for m in self.mismatches)
         verdict = "differs" if differs else "reader-fault" if self.reader_faults else "equal"
         return {"name": name, "version": installed(distribution), "verdict": verdict}
+
+
+def _under_filter(
+    job: Job, files: Sequence[DataFile], met: Sequence[LeafSum], index: int
+) -> tuple[int, list[Mismatch], list[ReaderFault]]:
+    """What the whole reads as under one of the filters."""
+    excused: list[ReaderFault] = []
+    return index, check_filter(job, files, met[index], None, job.asked[index], excused), excused

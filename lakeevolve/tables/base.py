@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from lakeevolve.engines.protocol import Engine
 from lakeevolve.model.change import Change
 from lakeevolve.model.schema import Schema
 from lakeevolve.rules.findings import Finding
@@ -158,6 +159,10 @@ class StagedFile:
     handle: Any = field(default=None, compare=False, repr=False)
 
 
+def _unheard(_told: object) -> None:
+    """Nobody listens."""
+
+
 @dataclass(frozen=True, slots=True)
 class Evolution:
     """What is to be done to a table: the argument of ``stage``.
@@ -175,9 +180,11 @@ class Evolution:
     fills: Mapping[str, Fill]
     rewrite: Sequence[DataFile]
     convert: Callable[[DataFile], Iterator[pa.RecordBatch]]
-    progress: Callable[[DataFile], None] = lambda _file: None
+    progress: Callable[[DataFile], None] = _unheard
     #: Told of each file before it is written.
-    writing: Callable[[str], None] = lambda _path: None
+    writing: Callable[[str], None] = _unheard
+    #: Who writes the files (:class:`lakeevolve.engines.Engine`); None: the table's own threads.
+    engine: Engine | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import posixpath
-import time
-import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
 
-from lakeevolve.errors import LakeEvolveError, PlanBlocked, TableError, UnsupportedTable
+from lakeevolve.errors import LakeEvolveError, TableError, UnsupportedTable
 from lakeevolve.tables.base import DataFile, Evolution, Predicate, StagedFile
 from lakeevolve.tables.delta import features
 from lakeevolve.tables.delta.evolve import Alteration, Wanted
 from lakeevolve.tables.delta.log import Add, Metadata, Protocol, Snapshot
 from lakeevolve.tables.delta.raw import Layout, read_file, relative
+from lakeevolve.tables.delta.rewriting import delete, write_anew
 from lakeevolve.tables.delta.scan import Scratch, identifier, read_table, scratch, sql
 from lakeevolve.tables.delta.store import Address, guard
 from lakeevolve.tables.delta.types import Struct
-from lakeevolve.tables.delta.write import INDEXED_COLUMNS, write_file
+from lakeevolve.tables.delta.write import INDEXED_COLUMNS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,8 +58,8 @@ class DeltaStaged:
         # To other processes goes what it takes to read.
         of = self.evolution
         alone = Evolution(of.base, of.target, of.changes, of.renames, of.fills, (), nothing)
-        kept = {"evolution": alone, "whole": None}
-        return DeltaStaged, tuple(kept.get(each.name, getattr(self, each.name)) for each in fields(self))
+        kept = {"evolution": alone, "whole": None, "fs": None}
+        return _arrived, tuple(kept[f.name] if f.name in kept else getattr(self, f.name) for f in fields(self))
 
     def raw(self, file: StagedFile) -> Iterator[pa.RecordBatch]:
         """See :meth:`lakeevolve.tables.base.Staged.raw`."""
@@ -127,22 +123,14 @@ class DeltaStaged:
         return left
 
 
+def _arrived(address: Address, _fs: None, position: int, *rest: Any) -> DeltaStaged:
+    """What was staged, in another process: its store is opened there."""
+    return DeltaStaged(address, address.files(address.open(position)), position, *rest)
+
+
 def nothing(_file: DataFile) -> Iterator[pa.RecordBatch]:
     """No rows: what is staged is written already."""
     return iter(())
-
-
-def delete(fs: pa_fs.FileSystem, paths: Iterable[str]) -> tuple[str, ...]:
-    """Delete files; those that could not be are returned."""
-    left = []
-    for path in paths:
-        try:
-            fs.delete_file(path)
-        except FileNotFoundError:
-            continue
-        except OSError:
-            left.append(path)
-    return tuple(left)
 
 
 def rewrite(
@@ -174,26 +162,26 @@ def rewrite(
             "no column is left that is not a partition column", where=address.uri, hint="keep at least one column"
         )
     indexed = features.indexed_columns(metadata, INDEXED_COLUMNS)
-    attempt = uuid.uuid4()
-    made: list[StagedFile] = []
-    adds: list[Add] = []
     begun: list[str] = []
+
+    def writing(path: str) -> None:
+        begun.append(path)
+        evolution.writing(path)
+
     try:
-        for number, file in enumerate(evolution.rewrite):
-            source = sources[file.path]
-            folder = posixpath.dirname(file.path)
-            path = posixpath.join(folder, f"part-{number:05d}-{attempt}-c000.snappy.parquet")
-            begun.append(path)
-            evolution.writing(path)
-            written = write_file(fs, path, columns, evolution.convert(file), indexed, partial(_unfit, file))
-            if written is not None:
-                made.append(StagedFile(path, written.rows, written.bytes, (file.path,)))
-                now = int(time.time() * 1000)
-                adds.append(Add(quote(path), source.partition, written.bytes, written.stats, None, now))
-            evolution.progress(file)
+        made = write_anew(address, fs, evolution, columns, indexed, sources, writing)
         before = snapshot.metadata.struct
         staged = DeltaStaged(
-            address, fs, snapshot.version, before, protocol, metadata, evolution, how, tuple(adds), tuple(made)
+            address,
+            fs,
+            snapshot.version,
+            before,
+            protocol,
+            metadata,
+            evolution,
+            how,
+            tuple(made.adds),
+            tuple(made.files),
         )
         if how is not None:
             staged.filling = True
@@ -208,14 +196,6 @@ def rewrite(
             orphans = f"no table lists these files, and VACUUM takes them: {', '.join(left)}"
             error.hint = orphans if error.hint is None else f"{error.hint}; {orphans}"
         raise
-
-
-def _unfit(file: DataFile, error: TableError, row: int) -> PlanBlocked:
-    return PlanBlocked(
-        f"the data does not allow the plan: {error.what}",
-        where=f"{file.path}, row {row}, {error.where or '$'}",
-        hint="mend the row, or keep the type; the table is as it was",
-    )
 
 
 def _check_conditions(staged: DeltaStaged, snapshot: Snapshot) -> None:

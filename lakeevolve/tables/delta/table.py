@@ -43,10 +43,11 @@ from lakeevolve.tables.delta.infer import holds_column, infer_version, uses_symb
 from lakeevolve.tables.delta.log import Add, Live, Protocol, Snapshot, log_end, read_snapshot
 from lakeevolve.tables.delta.raw import Layout, empty_values, footer, read_file, relative, stored
 from lakeevolve.tables.delta.restore import refuse_vacuumed, retention, writes
+from lakeevolve.tables.delta.rewriting import delete
 from lakeevolve.tables.delta.scan import literal_of, read_table, scratch, sql
 from lakeevolve.tables.delta.schema import derive
 from lakeevolve.tables.delta.spark import quoted
-from lakeevolve.tables.delta.stage import DeltaStaged, delete, evaluate, rewrite
+from lakeevolve.tables.delta.stage import DeltaStaged, evaluate, rewrite
 from lakeevolve.tables.delta.store import Address, guard
 
 if TYPE_CHECKING:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import threading
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 from pyiceberg.io import FileIO
@@ -37,7 +39,7 @@ from pyiceberg.table.update import (
     update_table_metadata,
 )
 
-from lakeevolve.errors import PlanBlocked, ReplayMismatch, TableError, UnsupportedTable
+from lakeevolve.errors import ReplayMismatch, TableError, UnsupportedTable
 from lakeevolve.model.change import Change
 from lakeevolve.model.schema import Schema
 from lakeevolve.tables.base import Capability, DataFile, Evolution, Predicate, StagedFile
@@ -47,15 +49,11 @@ from lakeevolve.tables.iceberg.derive import known_columns
 from lakeevolve.tables.iceberg.evolve import Edits, Evolved, evolve, without_defaults
 from lakeevolve.tables.iceberg.facts import Facts
 from lakeevolve.tables.iceberg.mapping import mapped, unmapped
-from lakeevolve.tables.iceberg.raw import Handle, foreign_columns, read_raw
+from lakeevolve.tables.iceberg.raw import foreign_columns, read_raw
 from lakeevolve.tables.iceberg.reading import Tasks, read_table
+from lakeevolve.tables.iceberg.rewriting import Rewriting, files_of
 from lakeevolve.tables.iceberg.snapshot import Frozen, Replace
 from lakeevolve.tables.iceberg.unread import wrong_in
-from lakeevolve.tables.iceberg.write import new_path, write_files
-
-if TYPE_CHECKING:
-    from pyiceberg.manifest import DataFile as TheirFile
-
 
 #: How many files are written at a time. Each holds a row group or two in memory.
 WORKERS: Final = min(4, os.cpu_count() or 1)
@@ -79,6 +77,10 @@ class StagedEvolution:
     #: The name mapping so far, where columns took their names to another id.
     names: str | None = None
     tasks: Tasks = field(default_factory=Tasks)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # To other processes goes what it takes to read.
+        return StagedEvolution, (self.where, self.io, self.metadata, self.metadata, self.target, self.checked, ())
 
     @property
     def schema(self) -> IcebergSchema:
@@ -154,13 +156,13 @@ def _aliased(kind: type[_Model], **values: Any) -> _Model:
 
 
 def delete_all(io: FileIO, locations: Sequence[str]) -> tuple[str, ...]:
-    """Delete files; return those that are still there."""
+    """Delete files, and all that an attempt wrote; return those that are still there."""
     left = []
     for location in locations:
         try:
-            io.delete(location)
-        except FileNotFoundError:
-            continue
+            for file in files_of(io, location):
+                with suppress(FileNotFoundError):
+                    io.delete(file)
         except Exception:
             # Whatever the store raises, the rest is still to be deleted.
             left.append(location)
@@ -308,10 +310,13 @@ class _Staging:
 
     def _rewrite_all(self, schema: IcebergSchema) -> tuple[StagedFile, ...]:
         """Every file that is to be written anew, several at a time: Parquet is coded without Python's lock."""
-        sources = self.evolution.rewrite
+        sources, engine = self.evolution.rewrite, self.evolution.engine
+        if engine is not None and engine.remote and sources:
+            return self._rewrite_elsewhere(schema, engine)
+        how = Rewriting.of(self.table, schema, self.evolution.target, self._rows)
         made: list[StagedFile] = []
         with ThreadPoolExecutor(max_workers=min(len(sources), WORKERS) or 1) as pool:
-            running = [pool.submit(self._rewrite, source, schema) for source in sources]
+            running = [pool.submit(how.rewrite, source, self._rows(source), self._writing) for source in sources]
             try:
                 for source, future in zip(sources, running, strict=True):
                     made += future.result()
@@ -322,49 +327,36 @@ class _Staging:
                 raise
         return tuple(made)
 
+    def _rewrite_elsewhere(self, schema: IcebergSchema, engine: Any) -> tuple[StagedFile, ...]:
+        """The same on an engine whose workers are elsewhere."""
+        attempt = f"{uuid.uuid4()}-"
+        how = Rewriting.of(self.table, schema, self.evolution.target, self.evolution.convert, attempt)
+        self._writing(how.everything)
+        by_path = {source.path: source for source in self.evolution.rewrite}
+        made: dict[str, list[StagedFile]] = {}
+        for source, written in engine.map_unordered(how, self.evolution.rewrite):
+            made[source] = written
+            self.evolution.progress(by_path[source])
+        kept = tuple(each for source in by_path for each in made[source])
+        names = {each.path for each in kept}
+        # A task that was run twice left files of its other run.
+        with translated(self.where):
+            others = [path for path in files_of(self.table.io, how.everything) if path not in names]
+        if not delete_all(self.table.io, others):
+            self.written.remove(how.everything)
+        self.written += names
+        return kept
+
+    def _writing(self, path: str) -> None:
+        self.written.append(path)
+        self.evolution.writing(path)
+
     def _rows(self, source: DataFile) -> Iterator[pa.RecordBatch]:
         """A file's rows as they are to be, until another file has failed."""
         for batch in self.evolution.convert(source):
             if self.stopped.is_set():
                 raise TableError("the rewrite was given up, since another file failed", where=source.path)
             yield batch
-
-    def _rewrite(self, source: DataFile, schema: IcebergSchema) -> list[StagedFile]:
-        """One file written anew: a file of the same partition, more where that grows beyond the target size, or none
-        where no row is left."""
-        theirs: TheirFile = source.handle.file
-        spec = self.base.specs()[theirs.spec_id or 0]
-        folder = ""
-        if len(theirs.partition):
-            folder = spec.partition_to_path(theirs.partition, schema)
-        provider = self.table.location_provider()
-
-        def path() -> str:
-            made_up = new_path(provider, folder)
-            self.written.append(made_up)
-            self.evolution.writing(made_up)
-            return made_up
-
-        made = write_files(
-            self.table.io,
-            path,
-            schema,
-            self.evolution.target,
-            self._rows(source),
-            self.base.properties,
-            partition=theirs.partition,
-            spec_id=theirs.spec_id or 0,
-            sort_order_id=theirs.sort_order_id,
-            unfit=lambda error, row: PlanBlocked(
-                f"the data does not allow the plan: {error.what}",
-                where=f"{source.path}, row {row}, {error.where or '$'}",
-                hint="mend the row, or keep the type; the table is as it was",
-            ),
-        )
-        return [
-            StagedFile(each.file.file_path, each.rows, each.file.file_size_in_bytes, (source.path,), Handle(each.file))
-            for each in made
-        ]
 
     # Checks: a plan is checked when it is made, and once more here, since nothing else stands before the commit. -----
 

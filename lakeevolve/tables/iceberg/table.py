@@ -217,6 +217,9 @@ class IcebergHandle:
 
     def landed(self, version: Version) -> tuple[int | None, int] | None:
         began = self._history(None).began.get(version.number)
+        if not {"rewrite", "backfill"} & set(version.routes.values()):
+            # Several versions may begin at one snapshot, and the next one is of the version that wrote it.
+            return None
         if began is None or version.plan is None or version.number not in in_force(self._history(None).versions):
             # The snapshots of what the table went back from are on no line that leads here.
             return None

@@ -245,9 +245,9 @@ def _arrays(rows: pa.RecordBatch, schema: IcebergSchema) -> dict[str, pa.Array]:
     return held
 
 
-def new_path(location: Any, folder: str = "") -> str:
+def new_path(location: Any, folder: str = "", attempt: str = "") -> str:
     """A path that no other attempt uses. *location* is the table's location provider."""
-    name = f"{uuid.uuid4()}.parquet"
+    name = f"{attempt}{uuid.uuid4()}.parquet"
     return str(location.new_data_location(f"{folder}/{name}" if folder else name))
 
 
