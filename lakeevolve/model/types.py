@@ -190,19 +190,41 @@ NamedType: TypeAlias = Fixed | Enum | Record
 NULL: Final = Primitive("null")
 
 
+#: Logical types of one kind, coarse ones first: each value of one is one of those after it.
+_FINER: Final = (
+    ("time-millis", "time-micros"),
+    ("timestamp-millis", "timestamp-micros", "timestamp-nanos"),
+    ("local-timestamp-millis", "local-timestamp-micros", "local-timestamp-nanos"),
+)
+
+
 def narrower(old: AvroType, new: AvroType) -> bool:
-    """Whether two plain numbers are such that the first is what the second may be promoted to.
+    """Whether the first type is what the second may be promoted to and holds values that the second has not: a wider
+    number, a finer unit of time, a decimal with more digits before the point.
 
     >>> narrower(Primitive("long"), Primitive("int"))
     True
+    >>> narrower(Primitive("long", Logical("timestamp-micros")), Primitive("long", Logical("timestamp-millis")))
+    True
     """
-    return (
-        isinstance(old, Primitive)
-        and isinstance(new, Primitive)
-        and old.logical is None
-        and new.logical is None
-        and new.name in ("int", "long", "float")
-        and old.name in PROMOTIONS.get(new.name, ())
+    if not (isinstance(old, Primitive) and isinstance(new, Primitive)):
+        return False
+    if old.logical is not None and new.logical is not None:
+        return _coarser(old.logical, new.logical)
+    wider = new.name in ("int", "long", "float") and old.name in PROMOTIONS.get(new.name, ())
+    return wider and old.logical is None
+
+
+def _coarser(old: Logical, new: Logical) -> bool:
+    if old.name == new.name == "decimal":
+        return (old.scale or 0) == (new.scale or 0) and (new.precision or 0) < (old.precision or 0)
+    return finer(new, old)
+
+
+def finer(old: Logical, new: Logical) -> bool:
+    """Whether the second of two logical types of one kind has the finer unit."""
+    return any(
+        old.name in units and new.name in units and units.index(old.name) < units.index(new.name) for units in _FINER
     )
 
 

@@ -18,7 +18,7 @@ from lakeevolve._version import __version__
 from lakeevolve.avro.parse import parse
 from lakeevolve.config.conform import faults
 from lakeevolve.errors import LakeEvolveError, PlanFormatError
-from lakeevolve.model.change import AddField, Change, RenameField, ReplaceType
+from lakeevolve.model.change import AddField, Change, ChangeLogicalType, RenameField, ReplaceType
 from lakeevolve.model.change_json import change_from_json, change_to_json
 from lakeevolve.model.digest import json_digest
 from lakeevolve.model.renames import as_aliases
@@ -321,7 +321,7 @@ def fills_of(
     which paths become narrower."""
     found: dict[str, Fill] = {}
     for change in changes:
-        if isinstance(change, ReplaceType) and change.path in narrow:
+        if isinstance(change, ReplaceType | ChangeLogicalType) and change.path in narrow:
             found[change.path] = "narrow"
         if isinstance(change, AddField):
             wanted = old_rows if isinstance(old_rows, str) else old_rows.get(change.path, old_rows.get("*", "default"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lakeevolve.errors import ConfigError, PlanError, StalePlan
 from lakeevolve.model import path as paths
 from lakeevolve.model.apply import apply_changes
-from lakeevolve.model.change import AddField, DropField, ReplaceType
+from lakeevolve.model.change import AddField, ChangeLogicalType, DropField, ReplaceType
 from lakeevolve.model.diff import Diff, diff
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import narrower, without_null
@@ -81,9 +81,9 @@ def revert(plan: Plan, table: Table | str | None = None) -> Plan:
     """Plan how to undo *plan* on the table as it is now, with every row that was written since. Nothing is changed.
 
     The inverse of the plan's changes is brought together with what others changed since, field by field. Numbers that
-    the plan widened become narrower again if every row fits, which is checked row by row; what cannot come back (the
-    values of a dropped column, say) is a finding of the new plan, place by place. :func:`lakeevolve.rollback` goes back
-    to the rows of then instead.
+    the plan widened, and times that it gave a finer unit, become narrower again if every row fits, which is checked row
+    by row; what cannot come back (the values of a dropped column, say) is a finding of the new plan, place by place.
+    :func:`lakeevolve.rollback` goes back to the rows of then instead.
 
     Raises
     ------
@@ -134,7 +134,9 @@ def revert(plan: Plan, table: Table | str | None = None) -> Plan:
         foreign=plan.inputs.foreign,
         reverts=plan.digest,
         narrow=tuple(
-            c.path for c in changes if isinstance(c, ReplaceType) and narrower(without_null(c.old), without_null(c.new))
+            c.path
+            for c in changes
+            if isinstance(c, ReplaceType | ChangeLogicalType) and narrower(without_null(c.old), without_null(c.new))
         ),
     )
     old_rows = {change.path: "null" for change in added if not change.field.has_default}

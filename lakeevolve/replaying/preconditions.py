@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeevolve.avro import nodes
-from lakeevolve.avro.arrow import arrow_type, execute
-from lakeevolve.avro.arrow.promote import changed_by
+from lakeevolve.avro.arrow import execute
+from lakeevolve.avro.arrow.promote import misfits
 from lakeevolve.avro.resolution import Resolution, resolve
 from lakeevolve.errors import PlanError, ResolutionError, TableError, ValueMismatch
 from lakeevolve.model import path as paths
@@ -260,7 +260,7 @@ def _no_time(values: pa.Array) -> pa.Array:
 def _check(
     change: Change, precondition: Precondition, base: Schema, resolution: Resolution, fills: Mapping[str, Fill]
 ) -> _Check:
-    narrows = isinstance(change, ReplaceType) and fills.get(change.path) == "narrow"
+    narrows = isinstance(change, ReplaceType | ChangeLogicalType) and fills.get(change.path) == "narrow"
     if precondition == "resolves" and not narrows:
         return _Check(change, precondition, change.path, _resolves(resolution))
     path = base_path(resolution, change.path)
@@ -273,8 +273,8 @@ def _check(
 
     def unwanted(values: pa.Array) -> pa.Array:
         match precondition:
-            case "resolves" if isinstance(change, ReplaceType):
-                return pc.fill_null(changed_by(values, arrow_type(avro.without_null(change.new))), False)
+            case "resolves" if isinstance(change, ReplaceType | ChangeLogicalType):
+                return misfits(values, avro.without_null(change.old), avro.without_null(change.new))
             case "no-nulls":
                 return values.is_null()
             case "symbol-unused" if isinstance(change, DropSymbol):

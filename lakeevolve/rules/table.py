@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from lakeevolve.model import path as paths
-from lakeevolve.model.change import AddField, Change, DropField, DropSymbol, ReplaceType
+from lakeevolve.model.change import AddField, Change, ChangeLogicalType, DropField, DropSymbol, ReplaceType
 from lakeevolve.model.change_json import change_name
 from lakeevolve.model.find import find_field
 from lakeevolve.model.origin import base_path
@@ -383,7 +383,7 @@ def reverting(changes: Sequence[Change], fills: Mapping[str, str], subject: str 
                 message = "the values that rows hold here go out of reach"
             case DropSymbol():
                 message = f"rows that hold {change.symbol} have no symbol to go back to but the enum's default"
-            case ReplaceType() if fills.get(change.path) == "narrow":
+            case ReplaceType() | ChangeLogicalType() if fills.get(change.path) == "narrow":
                 message = f"every row has to hold one of {describe(change.new)}; a value that is none stops the plan"
             case _:
                 continue

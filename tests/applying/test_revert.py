@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from datetime import UTC, datetime, time
 from pathlib import Path
 from typing import Any
 
@@ -203,3 +204,93 @@ def test_a_number_that_would_be_another_in_a_narrower_type_is_found(
 ) -> None:
     found = changed_by(pa.array(values, type_), target).to_pylist()
     assert found == [None if each is None else bool(each) for each in changed]
+
+
+# Logical types --------------------------------------------------------------------------------------------------------
+
+
+def logical(type_: str, name: str) -> dict[str, str]:
+    return {"type": type_, "logicalType": name}
+
+
+MOMENTS = order(
+    ID,
+    {"name": "at", "type": logical("long", "timestamp-millis")},
+    {"name": "local", "type": ["null", logical("long", "local-timestamp-millis")], "default": None},
+    {"name": "time", "type": logical("int", "time-millis")},
+    {"name": "day", "type": logical("int", "date")},
+    {"name": "when", "type": {"type": "array", "items": logical("long", "timestamp-millis")}},
+)
+FINER = order(
+    ID,
+    {"name": "at", "type": logical("long", "timestamp-micros")},
+    {"name": "local", "type": ["null", logical("long", "local-timestamp-micros")], "default": None},
+    {"name": "time", "type": logical("long", "time-micros")},
+    {"name": "day", "type": "long"},
+    {"name": "when", "type": {"type": "array", "items": logical("long", "timestamp-micros")}},
+)
+FINE = {
+    "id": 10**9,
+    "at": datetime(2026, 1, 1, 0, 0, 0, 7000, UTC),
+    "local": None,
+    "time": time(1, 2, 3, 4000),
+    "day": 20000,
+    "when": [datetime(2026, 1, 1, 0, 0, 0, 1000, UTC)],
+}
+TOO_FINE = {
+    "at": datetime(2026, 1, 1, 0, 0, 0, 7, UTC),
+    "local": datetime(2026, 1, 1, 0, 0, 0, 999),
+    "time": time(1, 2, 3, 4),
+    "day": 2**31,
+    "when[]": datetime(2026, 1, 1, 0, 0, 0, 1, UTC),
+}
+
+
+@pytest.fixture
+def moments(lake: Any, rows: Rows) -> tuple[str, Any]:
+    uri = lake.create("moments", le.load(MOMENTS), rows(le.load(MOMENTS), 20, 1), mark=True)
+    plan = le.plan(uri, FINER)
+    le.apply(plan, allow=ALL)
+    return uri, plan
+
+
+def as_finer(row: dict[str, Any]) -> pa.Table:
+    return pa.Table.from_pylist([row], schema=le.arrow_schema(FINER))
+
+
+def test_units_of_time_and_dates_become_what_they_were_and_each_is_named(lake: Any, moments: tuple[str, Any]) -> None:
+    uri, plan = moments
+    lake.append(uri, as_finer(FINE))
+    undo = le.revert(plan)
+    lossy = {f.path: f.message for f in undo.findings if f.rule == "TABLE-REVERT-LOSES"}
+    assert lossy.keys() == {"at", "local", "time", "day", "when[]"}
+    assert "timestamp-millis" in lossy["at"]
+    assert undo.applicable, undo.failures or [step.reason for step in undo.refused]
+    before = read(uri)
+    assert le.apply(undo, allow=ALL).ok
+    live = le.open_table(uri)
+    assert live.schema.digest == le.load(MOMENTS).digest
+    after = read(uri)
+    assert after.num_rows == 21
+    for name in ("at", "local", "time"):
+        assert after[name].combine_chunks() == before[name].combine_chunks()
+    assert after["day"].cast(pa.int32()).to_pylist() == before["day"].to_pylist()
+    assert le.verify(uri, full=True, columns="all").ok
+
+
+@pytest.mark.parametrize("path", TOO_FINE)
+def test_one_moment_that_the_coarser_type_has_not_stops_it_and_is_named(
+    lake: Any, moments: tuple[str, Any], path: str
+) -> None:
+    uri, plan = moments
+    value = TOO_FINE[path]
+    lake.append(uri, as_finer({**FINE, path.removesuffix("[]"): [value] if path.endswith("[]") else value}))
+    state = le.open_table(uri).state
+    undo = le.revert(plan)
+    (found,) = undo.failures
+    assert (found.rule, found.path) == ("TABLE-ROWS-REFUSE", path)
+    assert "row 0" in found.message
+    assert str(value) not in found.message
+    with pytest.raises(le.errors.PlanBlocked):
+        le.apply(undo, allow=ALL)
+    assert le.open_table(uri).state == state

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Final
 
 import pyarrow as pa
@@ -28,16 +29,51 @@ def promote(array: pa.Array, node: Promote, rows: Rows, path: str, failures: Fai
         failures.where(bad, rows, path, what, _MEND)
 
     if not node.raw and pa.types.is_decimal(array.type) and pa.types.is_decimal(arrow_type(reader)):
-        # Of one scale, and with as many digits at least.
+        # Of one scale, and with as many digits at least, unless it was declared that the values fit.
+        if narrower(writer, reader):
+            array = raw.without(array, _too_long(array, reader), "it has more digits", report)
         return array.cast(arrow_type(reader))
     if not node.raw and writer.logical is not None and reader.logical is not None:
-        # Between units; resolution lets none pass that is coarser, so no digit is lost.
+        # Between units; resolution lets none pass that is coarser, unless it was declared that no digit is lost.
+        if narrower(writer, reader):
+            array = raw.whole(array, reader, report)
         return raw.rescaled(array, arrow_type(reader), report)
     plain = raw.to_plain(array, writer, report)
     target = arrow_type(raw.without_logical(reader))
     if plain.type != target:
         plain = _primitive(plain, target, writer, reader, rows, path, failures)
     return raw.from_plain(plain, reader, report)
+
+
+def misfits(array: pa.Array, writer: AvroType, reader: AvroType) -> pa.Array:
+    """Which values are none of a narrower type (:func:`~lakeevolve.model.types.narrower`); a null is one of any."""
+    if not isinstance(writer, (Primitive, Fixed)) or not isinstance(reader, (Primitive, Fixed)):
+        raise ResolutionError(f"{describe(writer)} is not wider than {describe(reader)}")
+    found = [pa.repeat(False, len(array))]
+
+    def report(bad: pa.Array, _why: str) -> None:
+        found.append(pc.fill_null(bad, False))
+
+    if pa.types.is_decimal(array.type):
+        report(_too_long(array, reader), "")
+    elif writer.logical is not None:
+        raw.whole(array, reader, report)
+    else:
+        target = arrow_type(raw.without_logical(reader))
+        changed = pc.fill_null(changed_by(array, target), False)
+        report(changed, "")
+        raw.from_plain(pc.if_else(changed, pa.scalar(None, array.type), array).cast(target), reader, report)
+    mask = found[0]
+    for each in found[1:]:
+        mask = pc.or_(mask, each)
+    return mask
+
+
+def _too_long(array: pa.Array, reader: Primitive | Fixed) -> pa.Array:
+    """Which decimals have more digits before the point than a type holds."""
+    assert reader.logical is not None
+    digits = (reader.logical.precision or 0) - (reader.logical.scale or 0)
+    return pc.greater_equal(pc.abs(array), pa.scalar(Decimal(10) ** digits))
 
 
 def _primitive(

@@ -95,6 +95,19 @@ def rescaled(array: pa.Array, target: pa.DataType, report: Report) -> pa.Array:
     return numbers.view(target)
 
 
+def whole(array: pa.Array, type_: Primitive | Fixed, report: Report) -> pa.Array:
+    """Times or timestamps with null in the place of those that are none of a coarser type, whose unit Arrow may not
+    have: both millis and micros are microseconds there."""
+    unit = "" if type_.logical is None else type_.logical.name.rpartition("-")[2]
+    step = _ticks(array.type) // _PER_SECOND[unit]
+    numbers = array.view(pa.int64())
+    rest = pc.not_equal(pc.multiply(pc.divide(numbers, step), step), numbers)
+    return without(array, rest, "it has more digits than the coarser unit holds", report)
+
+
+_PER_SECOND: Final = {"millis": 10**3, "micros": 10**6, "nanos": 10**9}
+
+
 def divided(numbers: pa.Array, by: int, report: Report) -> pa.Array:
     """Numbers divided by *by*, where they are multiples of it."""
     whole = pc.divide(numbers, by)

@@ -7,18 +7,11 @@ mismatch, except where nothing can be misread.
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Literal
 
-from lakeevolve.model.types import Fixed, Logical, Primitive
+from lakeevolve.model.types import Fixed, Primitive, finer
 
 Fit = Literal["same", "converted", "mismatch"]
-
-#: Units within which a value is exact in each later one.
-_FINER: Final = (
-    ("time-millis", "time-micros"),
-    ("timestamp-millis", "timestamp-micros", "timestamp-nanos"),
-    ("local-timestamp-millis", "local-timestamp-micros", "local-timestamp-nanos"),
-)
 
 
 def fit(writer: Primitive | Fixed, reader: Primitive | Fixed) -> Fit:
@@ -39,7 +32,7 @@ def fit(writer: Primitive | Fixed, reader: Primitive | Fixed) -> Fit:
             return "mismatch"
         return "converted" if promoted else "same"
     if old is not None and new is not None:
-        return "converted" if _finer(old, new) else "mismatch"
+        return "converted" if finer(old, new) else "mismatch"
     # A logical type that comes or goes: the number or the bytes stay what they are, widened at most from int to long.
     return "mismatch" if promoted and reader.name != "long" else "converted"
 
@@ -60,9 +53,3 @@ def gains_digits(writer: Primitive | Fixed, reader: Primitive | Fixed) -> bool:
     if old is None or new is None or old.name != "decimal" or new.name != "decimal":
         return False
     return (old.scale or 0) == (new.scale or 0) and (old.precision or 0) <= (new.precision or 0)
-
-
-def _finer(old: Logical, new: Logical) -> bool:
-    return any(
-        old.name in units and new.name in units and units.index(old.name) < units.index(new.name) for units in _FINER
-    )

@@ -130,12 +130,12 @@ class Resolver:
             return self.to_union(writer, reader, location, location, path, faults)
         match writer, reader:
             case Primitive(), Primitive():
-                if writer.name == reader.name or reader.name in PROMOTIONS.get(writer.name, ()):
-                    return self.leaf(writer, reader, location, path, faults)
-                if self.narrows(writer, reader, path):
-                    message = f"not every {writer.name} is one of {reader.name}"
+                if self.fills and self.narrows(writer, reader, path):
+                    message = f"not every {describe(writer)} is one of {describe(reader)}"
                     self.fail("TYPE_MISMATCH", location, path, message, faults, value_level=True)
                     return Promote(writer, reader)
+                if writer.name == reader.name or reader.name in PROMOTIONS.get(writer.name, ()):
+                    return self.leaf(writer, reader, location, path, faults)
             case Record(), Record():  # one of them was a reference
                 return self.record(writer, reader, location, path, faults)
             case Array(), Array():
