@@ -19,6 +19,7 @@ def fit(writer: Primitive | Fixed, reader: Primitive | Fixed) -> Fit:
 
     Examples
     --------
+    >>> from lakeevolve.model.types import Logical
     >>> millis = Primitive("long", Logical("timestamp-millis"))
     >>> fit(millis, Primitive("long", Logical("timestamp-micros")))
     'converted'
@@ -43,6 +44,7 @@ def gains_digits(writer: Primitive | Fixed, reader: Primitive | Fixed) -> bool:
 
     Examples
     --------
+    >>> from lakeevolve.model.types import Logical
     >>> small = Primitive("bytes", Logical("decimal", 9, 2))
     >>> gains_digits(small, Primitive("bytes", Logical("decimal", 12, 2)))
     True
