@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -16,7 +17,7 @@ from lakeevolve.cli.options import (
     RenameOption,
     pairs,
 )
-from lakeevolve.cli.project import ChangedOption, ConfigOption, SubjectOption
+from lakeevolve.cli.project import ChangedOption, ConfigOption, NoRegistryOption, SubjectOption
 
 
 def check(
@@ -39,6 +40,7 @@ def check(
         ),
     ] = None,
     changed: ChangedOption = None,
+    no_registry: NoRegistryOption = False,
     subject: SubjectOption = None,
     config: ConfigOption = None,
     fail_on: FailOnOption = None,
@@ -50,7 +52,7 @@ def check(
 
     if not schemas:
         only_project_options(rename=rename, not_rename=not_rename, mode=mode != "BACKWARD")
-        return check_all(config, subject, against, changed, fail_on, format, output)
+        return check_all(config, subject, against, changed, no_registry, fail_on, format, output)
     no_project_options(subject, changed)
     if against is not None:
         raise typer.BadParameter("name the schema at the revision: git:REF:path", param_hint="--against")
@@ -67,5 +69,9 @@ def check(
     check_renames(renames, wanted, versions, strict=True)
     check_renames(not_renames, wanted, versions, what="what is said to be no rename", strict=True, denied=True)
     report = judge(wanted, versions, mode, renames=renames, not_renames=not_renames)
+    if not no_registry and any(each.startswith("registry:") for each in schemas):
+        from lakeevolve.cli.registering import heard
+
+        report = replace(report, findings=(*report.findings, *heard(schemas, mode, wanted, report)))
     emit(of_check(report, wanted), format, output)
     return 1 if failing(report.findings, fail_on or report.fail_on) else 0

@@ -21,7 +21,7 @@ from lakeevolve.cli.options import (
     pairs,
     routes_of,
 )
-from lakeevolve.cli.project import ChangedOption, ConfigOption, SubjectOption
+from lakeevolve.cli.project import ChangedOption, ConfigOption, NoRegistryOption, SubjectOption
 
 if TYPE_CHECKING:
     from lakeevolve.model.schema import Schema
@@ -86,6 +86,7 @@ def plan(
         bool, typer.Option("--detailed-exitcode", help="Exit 3 when the plan is clean and holds changes.")
     ] = False,
     changed: ChangedOption = None,
+    no_registry: NoRegistryOption = False,
     subject: SubjectOption = None,
     config: ConfigOption = None,
     fail_on: FailOnOption = None,
@@ -106,7 +107,7 @@ def plan(
     if table is None and target is None:
         of_file = {"old_rows": old_rows, "route": route, "rename": rename, "not_rename": not_rename, "option": option}
         only_project_options(**of_file, mode=mode != "BACKWARD")
-        return plan_all(config, subject, changed, out, detailed_exitcode, fail_on, format, output)
+        return plan_all(config, subject, changed, no_registry, out, detailed_exitcode, fail_on, format, output)
     if table is None or target is None:
         raise typer.BadParameter("give TABLE and TARGET, --rebase PLAN, or nothing for the whole project")
     no_project_options(subject, changed)
@@ -126,6 +127,12 @@ def plan(
     for was, now in renames:
         if now not in made.renames:
             note(f"note: --rename {was}={now} renames nothing: the table has {now} already")
+    if not no_registry and target.startswith("registry:"):
+        from lakeevolve.cli.registering import heard
+
+        # Beside the plan, whose digest depends on no registry.
+        for each in heard([target], mode, wanted, made):
+            note(f"{each.severity}: {each.message} ({each.rule})")
     return _done(made, wanted, out, detailed_exitcode, fail_on, format, output)
 
 

@@ -47,6 +47,11 @@ ChangedOption = Annotated[
     ),
 ]
 
+NoRegistryOption = Annotated[
+    bool,
+    typer.Option("--no-registry", help="Do not ask the schema registry, as where nobody has its credentials."),
+]
+
 
 @contextmanager
 def in_project(config: str | None) -> Iterator[Project | None]:
@@ -140,6 +145,7 @@ def check_all(
     subject: Sequence[str] | None,
     against: str | None,
     changed: str | None,
+    no_registry: bool,
     fail_on: str | None,
     format: str,
     output: Sequence[str] | None,
@@ -147,7 +153,7 @@ def check_all(
     from lakeevolve.planning.project import check_project
 
     with the_project(config) as project:
-        parts = check_project(project, subject or (), against=against, changed=changed)
+        parts = check_project(project, subject or (), against=against, changed=changed, registry=not no_registry)
         return _told(parts, fail_on, format, output)
 
 
@@ -155,6 +161,7 @@ def plan_all(
     config: str | None,
     subject: Sequence[str] | None,
     changed: str | None,
+    no_registry: bool,
     out: str | None,
     detailed_exitcode: bool,
     fail_on: str | None,
@@ -164,7 +171,7 @@ def plan_all(
     from lakeevolve.planning.project import plan_project
 
     with the_project(config) as project:
-        parts = plan_project(project, subject or (), changed=changed)
+        parts = plan_project(project, subject or (), changed=changed, registry=not no_registry)
         code = _told(parts, fail_on, format, output, detailed=detailed_exitcode)
         if out is not None:
             for file in save_plans(parts, out):

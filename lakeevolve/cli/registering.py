@@ -2,11 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
 from lakeevolve.cli.console import note
 from lakeevolve.errors import LakeEvolveError, SourceError
 from lakeevolve.model.schema import Schema
 from lakeevolve.sources.registry import open_registry
 from lakeevolve.sources.registry.client import text_of
+
+if TYPE_CHECKING:
+    from lakeevolve.planning.plan import Plan
+    from lakeevolve.rules.findings import Finding
+    from lakeevolve.rules.modes import Report
+
+
+def heard(given: Sequence[str], mode: str, wanted: Schema, value: Report | Plan) -> Iterator[Finding]:
+    """What the registry says beside a check or a plan whose sources name a subject of it.
+
+    Parameters
+    ----------
+    given:
+        The sources, the wanted schema's last.
+    value:
+        What the check or the plan came to.
+    """
+    named = [text for text in given if isinstance(text, str) and text.startswith("registry:")]
+    if not named:
+        return
+    from lakeevolve.planning.plan import Plan as Planned
+    from lakeevolve.planning.registered import accepts, refusals
+    from lakeevolve.rules import registry as rules
+    from lakeevolve.sources.registry import address
+
+    place = address(named[-1])
+    table = value.table["uri"] if isinstance(value, Planned) else None
+    with open_registry() as registry:
+        level, _ = registry.level(place.subject)
+        yield from rules.levels(place.subject, place.subject, mode.upper(), level, False)
+        # A single event is not what the subject holds, and what is registered was passed.
+        passed = True if named[-1] == given[-1] else None if place.event else accepts(registry, place.subject, wanted)
+        yield from rules.verdict(place.subject, place.subject, level, passed, table, refusals(value))
 
 
 def refuse_unregistrable(subject: str, target: Schema) -> None:

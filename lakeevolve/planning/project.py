@@ -117,6 +117,7 @@ def check_project(
     *,
     against: str | None = None,
     changed: str | None = None,
+    registry: bool = True,
     open_: OpenTable = open_table,
 ) -> Parts:
     """Judge the newest schema of each subject.
@@ -131,6 +132,8 @@ def check_project(
         earlier ones of its source, if that is a folder of them.
     changed:
         A git revision: only the subjects that were touched since, through whichever file.
+    registry:
+        Whether the schema registry is asked about subjects that are registered.
     open_:
         How tables are opened.
 
@@ -179,7 +182,7 @@ def check_project(
             if target is None:
                 yield failed
             elif against is not None or not subject.tables:
-                before = partial(_at, project, subject, against)
+                before = partial(_at, project, subject, against, registry)
                 yield attempt(name, None, partial(judge, name, subject, target, before), target)
             else:
                 for uri in subject.tables:
@@ -187,7 +190,7 @@ def check_project(
                     before = partial(_had, project.located(uri), options.foreign, open_)
                     yield attempt(name, uri, partial(judge, name, subject, target, before, options), target)
 
-    found, told = _with_registry(project, policy, chosen, tuple(parts()))
+    found, told = _with_registry(project, policy, chosen, tuple(parts()), registry)
     # Findings about routes are a plan's to make, so where there are tables only a plan knows what waives nothing.
     complete = not chosen and not any(subject.tables for subject in project.entry.subjects.values())
     told = (*told, *(_about_waivers(project, policy, found, told) if complete else ()))
@@ -203,10 +206,10 @@ def _reach(project: Project, chosen: Sequence[str], changed: str | None) -> tupl
 
 
 def _with_registry(
-    project: Project, policy: Policy, chosen: Sequence[str], found: tuple[Part, ...]
+    project: Project, policy: Policy, chosen: Sequence[str], found: tuple[Part, ...], ask: bool
 ) -> tuple[tuple[Part, ...], tuple[Finding, ...]]:
     """The parts, with one for each subject that the schema registry could not be asked about, and what it says."""
-    findings, failed = registered.asked(project, policy, project.subjects(chosen), found)
+    findings, failed = registered.asked(project, policy, project.subjects(chosen), found, ask=ask)
     # What could not be read from the registry said so itself.
     told = {part.subject for part in found if part.error is not None and part.table is None}
     return (*found, *(Part(name, None, None, error) for name, error in failed.items() if name not in told)), findings
@@ -218,9 +221,9 @@ def _had(uri: str, foreign: Sequence[str], open_: OpenTable, hint: Schema) -> li
     return [version.schema for version in live.history(hint=hint)]
 
 
-def _at(project: Project, subject: Subject, revision: str | None, hint: Schema) -> list[Schema]:
+def _at(project: Project, subject: Subject, revision: str | None, registry: bool, hint: Schema) -> list[Schema]:
     """The versions of the subject's source before its newest; at a revision, all that it held there."""
-    if revision is None and subject.registered_as is not None:
+    if revision is None and subject.registered_as is not None and registry:
         return registered.versions_before(subject, hint)
     if revision is None:
         return [sources.load(version, lenient=True) for version in sources.expand(project.located(subject.source))[:-1]]
@@ -254,13 +257,18 @@ def _newest(source: str) -> Schema:
 
 
 def plan_project(
-    project: Project, chosen: Sequence[str] = (), *, changed: str | None = None, open_: OpenTable = open_table
+    project: Project,
+    chosen: Sequence[str] = (),
+    *,
+    changed: str | None = None,
+    registry: bool = True,
+    open_: OpenTable = open_table,
 ) -> Parts:
     """Plan every table of the chosen subjects. Nothing is changed.
 
     Parameters
     ----------
-    chosen, changed, open_:
+    chosen, changed, registry, open_:
         As for :func:`check_project`.
 
     Returns
@@ -281,7 +289,7 @@ def plan_project(
             for uri in subject.tables:
                 yield attempt(name, uri, partial(_plan, project, name, subject, uri, target, policy, open_), target)
 
-    found, told = _with_registry(project, policy, chosen, tuple(parts()))
+    found, told = _with_registry(project, policy, chosen, tuple(parts()), registry)
     if not chosen:
         told = (*told, *_about_waivers(project, policy, found, told), *_about_options(project, policy, found))
     return Parts(project, "plan", found, told, reach)

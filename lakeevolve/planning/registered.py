@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def asked(
-    project: Project, policy: Policy, chosen: dict[str, Subject], parts: Sequence[Part]
+    project: Project, policy: Policy, chosen: dict[str, Subject], parts: Sequence[Part], *, ask: bool = True
 ) -> tuple[tuple[Finding, ...], dict[str, LakeEvolveError]]:
     """The registry's verdict on every chosen subject that is registered.
 
@@ -32,14 +32,14 @@ def asked(
     -------
     tuple
         Findings as the policy has them, and by subject what went wrong. The registry is asked for nothing where no
-        subject is registered.
+        subject is registered, or *ask* is false.
     """
     found: list[Finding] = []
     failed: dict[str, LakeEvolveError] = {}
-    registered = {name: each.registered_as for name, each in chosen.items() if each.registered_as is not None}
+    registered = {name: each.registered_as for name, each in chosen.items() if ask and each.registered_as is not None}
     for name, subject in chosen.items():
         if name not in registered:
-            found += rules.levels(name, None, subject.mode, None, subject.streams)
+            found += rules.levels(name, subject.registered_as, subject.mode, None, subject.streams)
     if registered:
         from lakeevolve.sources.registry import open_registry
 

@@ -16,7 +16,7 @@ import pytest
 from lakeevolve.registry.server import Server
 from lakeevolve.registry.store import Store
 from lakeevolve.sources.registry import client
-from lakeevolve.sources.registry.settings import CA, CERTIFICATE, KEY, PASSWORD, TOKEN, URL, USER
+from lakeevolve.sources.registry.settings import CA, CERTIFICATE, CLUSTER, KEY, PASSWORD, TOKEN, URL, USER
 
 ADDRESS = {"type": "record", "name": "Address", "namespace": "shop", "fields": [{"name": "zip", "type": "int"}]}
 
@@ -36,7 +36,7 @@ def record(name: str, *fields: tuple[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def no_registry_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in (URL, USER, PASSWORD, TOKEN, CA, CERTIFICATE, KEY):
+    for variable in (URL, USER, PASSWORD, TOKEN, CLUSTER, CA, CERTIFICATE, KEY):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(client, "_FIRST_WAIT", 0.005)
 

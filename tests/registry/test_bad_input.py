@@ -110,6 +110,14 @@ def test_basic_authentication_is_sent_from_the_environment_or_the_url(
     assert told.asked[-1][2]["Authorization"] == wanted
 
 
+def test_confluent_cloud_is_told_which_registry_is_meant(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    told.answer = lambda method, path: Answer(200, FOUND)
+    monkeypatch.setenv(TOKEN, SECRET)
+    monkeypatch.setenv("LAKEEVOLVE_REGISTRY_CLUSTER", "lsrc-1")
+    le.load("registry:a")
+    assert told.asked[-1][2]["target-sr-cluster"] == "lsrc-1"
+
+
 def test_a_bearer_token_is_sent_and_not_together_with_a_user(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     told.answer = lambda method, path: Answer(200, FOUND)
     monkeypatch.setenv(TOKEN, SECRET)
@@ -315,6 +323,19 @@ def test_a_reference_that_is_gone_is_told(told: Told, capsys: pytest.CaptureFixt
     lines = said(capsys)
     assert "Subject 'b' not found" in lines[0]
     assert "b@3" in lines[1]
+
+
+def test_an_answer_that_is_nested_without_end_is_told(told: Told, capsys: pytest.CaptureFixture[str]) -> None:
+    told.answer = lambda method, path: Answer(200, b"[" * 100_000 + b"]" * 100_000)
+    assert "not one of a schema registry" in said(capsys)[0]
+
+
+def test_what_the_registry_says_of_a_password_is_not_passed_on(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(URL, told.url.replace("://", f"://ann:{SECRET}@"))
+    told.answer = lambda method, path: Answer(418, {"error_code": 1, "message": f"never heard of {SECRET}"})
+    with pytest.raises(SourceError, match="never heard of") as caught:
+        le.load("registry:a")
+    assert SECRET not in "".join(caught.value.lines())
 
 
 @pytest.mark.parametrize(

@@ -234,3 +234,49 @@ def test_the_rules_are_in_the_catalogue() -> None:
         "REGISTRY-REFUSES",
         "REGISTRY-PASSES-TABLE-REFUSES",
     }
+
+
+# Without a project ----------------------------------------------------------------------------------------------------
+
+
+def test_check_of_a_subject_tells_what_the_registry_would_say_of_the_new_schema(
+    shop: Ours, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop.ask("PUT", "/config/orders-value", {"compatibility": "FULL"})
+    Path("new.avsc").write_text(json.dumps(record("Order", ("id", "long"))))
+    assert main(["check", "registry:orders-value@*", "new.avsc"]) == 1
+    out = capsys.readouterr().out
+    assert "REGISTRY-REFUSES" in out
+    assert "BACKWARD: compatible" in out
+    assert main(["check", "registry:orders-value@*", "new.avsc", "--no-registry"]) == 0
+    shop.ask("PUT", "/config/orders-value", {"compatibility": "FORWARD"})
+    Path("new.avsc").write_text(json.dumps(NARROWER))
+    assert main(["check", "registry:orders-value@*", "new.avsc"]) == 1
+    out = capsys.readouterr().out
+    assert "the registry passes FORWARD, the policy refuses price" in out
+    assert "REGISTRY-WEAKER-THAN-POLICY" in out
+
+
+def test_plan_to_a_registered_version_tells_that_the_registry_passed_it_and_the_table_does_not(
+    shop: Ours, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop.ask("PUT", "/config/orders-value", {"compatibility": "FORWARD"})
+    shop.put("orders-value", NARROWER)
+    command = ["plan", "delta:orders", "registry:orders-value@latest", "--mode", "FORWARD", "--out", "plan.json"]
+    assert main(command) == 1
+    said = "warning: the registry passes FORWARD, delta:orders refuses price: double is replaced by int"
+    assert said in capsys.readouterr().err
+    before = Path("plan.json").read_bytes()
+    # The plan itself is the same whatever the registry says.
+    assert main([*command, "--no-registry"]) == 1
+    assert "registry" not in capsys.readouterr().err
+    assert Path("plan.json").read_bytes() == before
+
+
+def test_where_nobody_has_the_registrys_credentials_a_project_is_judged_without_it(
+    shop: Ours, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(URL, "http://127.0.0.1:1")
+    project(WIDER)
+    assert main(["check", "--no-registry"]) == main(["plan", "--no-registry"]) == 0
+    assert main(["plan"]) == 2

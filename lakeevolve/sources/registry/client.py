@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
-from lakeevolve.errors import SourceError, SourceNotFound
+from lakeevolve.errors import LakeEvolveError, SourceError, SourceNotFound
 from lakeevolve.model.schema import Schema
-from lakeevolve.redaction import redact, without_secrets
+from lakeevolve.redaction import redact, secrets_in, without_secrets
 from lakeevolve.sources.registry.inline import schema_of
 from lakeevolve.sources.registry.settings import CA, PASSWORD, TOKEN, URL, USER, Settings, settings
 from lakeevolve.sources.size import MAX_BYTES, refuse_large
@@ -255,7 +255,7 @@ class Registry:
                 raise self._error(
                     f"the schema registry does not answer{tried}: {_kind(error)}", where, f"check the address in {URL}"
                 ) from cause
-            if not isinstance(error, ValueError | TypeError | KeyError | AttributeError):
+            if isinstance(error, LakeEvolveError):
                 raise error
             raise self._error(
                 "the answer is not one of a schema registry", where, "check that the URL is a registry's"
@@ -293,7 +293,7 @@ class Registry:
     @property
     def _secrets(self) -> frozenset[str]:
         said = self.settings
-        return frozenset(each for each in (said.password, said.token) if each)
+        return frozenset(each for each in (said.password, said.token) if each) | secrets_in([said.url])
 
 
 def open_registry(url: str | None = None) -> Registry:
@@ -315,8 +315,7 @@ def _client(said: Settings, waits: list[float]) -> SchemaRegistryClient:
         config |= {
             "bearer.auth.credentials.source": "STATIC_TOKEN",
             "bearer.auth.token": said.token,
-            # Only Confluent Cloud knows clusters behind one address; there it is part of the token's audience.
-            "bearer.auth.logical.cluster": "",
+            "bearer.auth.logical.cluster": said.cluster,
         }
     config |= {
         key: value

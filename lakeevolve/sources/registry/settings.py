@@ -18,6 +18,7 @@ URL: Final = "LAKEEVOLVE_REGISTRY_URL"
 USER: Final = "LAKEEVOLVE_REGISTRY_USER"
 PASSWORD: Final = "LAKEEVOLVE_REGISTRY_PASSWORD"
 TOKEN: Final = "LAKEEVOLVE_REGISTRY_TOKEN"
+CLUSTER: Final = "LAKEEVOLVE_REGISTRY_CLUSTER"
 CA: Final = "LAKEEVOLVE_REGISTRY_CA"
 CERTIFICATE: Final = "LAKEEVOLVE_REGISTRY_CERTIFICATE"
 KEY: Final = "LAKEEVOLVE_REGISTRY_KEY"
@@ -35,6 +36,8 @@ class Settings:
         For basic authentication.
     token:
         For bearer authentication; not together with *user*.
+    cluster:
+        Goes with a token in Confluent Cloud, which has many registries behind one address: the registry's ``lsrc-...``.
     ca:
         The file of the authority that signed the registry's certificate; None for the usual ones.
     certificate, key:
@@ -49,6 +52,7 @@ class Settings:
     user: str = field(default="", repr=False)
     password: str = field(default="", repr=False)
     token: str = field(default="", repr=False)
+    cluster: str = ""
     ca: str | None = None
     certificate: str | None = None
     key: str | None = None
@@ -111,6 +115,7 @@ def settings(url: str | None = None) -> Settings:
         said(USER, ""),
         said(PASSWORD, ""),
         said(TOKEN, ""),
+        said(CLUSTER, ""),
         ca,
         said(CERTIFICATE) or None,
         said(KEY) or None,
