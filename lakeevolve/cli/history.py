@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from lakeevolve.cli.emit import emit
-from lakeevolve.cli.options import PlainFormat, PlainOutput, TableArgument, TableOption
+from lakeevolve.cli.options import ChangesFormat, ChangesOutput, TableArgument, TableOption
 from lakeevolve.cli.project import ConfigOption, in_project, opened
 
 
@@ -24,8 +24,8 @@ def history(
     ] = False,
     config: ConfigOption = None,
     option: TableOption = None,
-    format: PlainFormat = "text",
-    output: PlainOutput = None,
+    format: ChangesFormat = "text",
+    output: ChangesOutput = None,
 ) -> int:
     """List the versions of a table: changes, plan, approver, verdicts and replay of each, and what others changed."""
     from lakeevolve.applying.past import follow, past_of

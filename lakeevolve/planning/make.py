@@ -240,6 +240,7 @@ def make(
         read=_estimate(files) if steps else Estimate(),
         position=state.position,
         described=getattr(live, "described", False),
+        versions=tuple(version.schema for version in versions),
         writers=live.writes(),
     )
 

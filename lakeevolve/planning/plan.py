@@ -184,6 +184,8 @@ class Plan:
     position: int | None = field(default=None, compare=False)
     #: Whether it was made from a saved description: no row and no file was looked at.
     described: bool = field(default=False, compare=False)
+    #: The schemas that the table has had, oldest first, for those who draw the plan; a saved one does not hold them.
+    versions: tuple[Schema, ...] = field(default=(), compare=False, repr=False)
     #: Who wrote to the table last, the newest first.
     writers: tuple[Write, ...] = field(default=(), compare=False)
 

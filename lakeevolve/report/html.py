@@ -2,69 +2,208 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
 from html import escape
+from itertools import count
 
 from lakeevolve._version import __version__
-from lakeevolve.report.outcome import Outcome
+from lakeevolve.report import views
+from lakeevolve.report.outcome import Background, Known, Outcome
 from lakeevolve.report.sections import Section, sections
+from lakeevolve.report.style import FRAGMENT, PAGE
 
-_STYLE = """
-.lakeevolve{font:14px/1.45 system-ui,sans-serif;color:#1d2329;max-width:1200px}
-.lakeevolve h1{font-size:1.35em}.lakeevolve h2{font-size:1.1em;margin:1.4em 0 .4em}
-.lakeevolve table{border-collapse:collapse;width:100%}
-.lakeevolve th,.lakeevolve td{text-align:left;vertical-align:top;padding:.3em .6em;border-bottom:1px solid #d8dee4}
-.lakeevolve th{font-weight:600;background:#f4f6f8}.lakeevolve td{overflow-wrap:anywhere}
-.lakeevolve summary{cursor:pointer;font-weight:600}
-.lakeevolve .error,.lakeevolve .refuse{color:#b00020;font-weight:600}
-.lakeevolve .warning,.lakeevolve .rewrite,.lakeevolve .backfill{color:#8a5a00;font-weight:600}
-.lakeevolve .metadata{color:#12652f;font-weight:600}
-@media (prefers-color-scheme:dark){.lakeevolve.page{color:#e2e6ea}.lakeevolve.page th{background:#22282e}
-.lakeevolve.page th,.lakeevolve.page td{border-color:#3a424a}
-.lakeevolve.page .error,.lakeevolve.page .refuse{color:#ff7b88}.lakeevolve.page .metadata{color:#69d08c}
-.lakeevolve.page .warning,.lakeevolve.page .rewrite,.lakeevolve.page .backfill{color:#e0b050}body{background:#14181c}}
-"""
 _WORDS = frozenset({"error", "warning", "info", "waived", "refuse", "rewrite", "backfill", "metadata", "external"})
+_JUDGED = frozenset({"check", "plan", "apply", "verify", "project", "batch"})
+_SIGNS = {"+": "added", "-": "dropped", ">": "renamed", "~": "changed"}
+_CELLS = {"reads": "reads", "itself": "–", "if rows allow": "if rows allow", "cannot": "cannot"}
 
 
 def html(outcome: Outcome) -> str:
     """A whole page: style inside, no script, nothing loaded from anywhere."""
-    body = _body(outcome, "lakeevolve page")
+    page = _Page()
+    body = "\n".join(page.body(outcome))
+    links = "".join(f'<li><a href="#{id_}">{escape(title)}</a></li>' for id_, title in page.headings)
+    contents = f'<nav aria-label="Contents"><ol>{links}</ol></nav>\n' if len(page.headings) > 2 else ""
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<meta name="color-scheme" content="light dark">\n'
         f'<meta name="generator" content="lakeevolve {escape(__version__)}">\n'
-        f"<title>{escape(outcome.title)}</title>\n</head>\n<body>\n{body}\n</body>\n</html>"
+        f"<title>{escape(outcome.title)}</title>\n<style>{PAGE}{FRAGMENT}</style>\n</head>\n"
+        f'<body class="lakeevolve">\n<a class="skip" href="#main">Skip to the result</a>\n'
+        f"<header><h1>{escape(outcome.title)}</h1>{_verdict(outcome)}\n{contents}</header>\n"
+        f'<main id="main" tabindex="-1">\n{body}\n</main>\n'
+        f"<footer>Made by lakeevolve {escape(__version__)}.</footer>\n</body>\n</html>"
     )
 
 
 def fragment(outcome: Outcome) -> str:
     """What a notebook shows."""
-    return _body(outcome, "lakeevolve")
+    body = "\n".join(_Page().body(outcome))
+    return (
+        f'<div class="lakeevolve">\n<style>{FRAGMENT}</style>\n<h1>{escape(outcome.title)}</h1>{_verdict(outcome)}\n'
+        f"{body}\n</div>"
+    )
 
 
-def _body(outcome: Outcome, class_: str) -> str:
-    parts = [f'<div class="{class_}">', f"<style>{_STYLE}</style>", f"<h1>{escape(outcome.title)}</h1>"]
-    if outcome.verdict:
-        parts.append(f"<p><strong>{escape(outcome.verdict)}</strong></p>")
-    parts += map(_section, sections(outcome))
-    return "\n".join([*parts, "</div>"])
+def _verdict(outcome: Outcome) -> str:
+    if not outcome.verdict:
+        return ""
+    bad = outcome.blocked or outcome.failed or any(f.severity == "error" and not f.waived for f in outcome.findings)
+    # Where nothing is judged, nothing is good or bad.
+    kind = "bad" if bad else "good" if outcome.kind in _JUDGED else "plain"
+    return f'<p class="verdict {kind}"><strong>{escape(outcome.verdict)}</strong></p>'
 
 
-def _section(section: Section) -> str:
-    inside = _table(section) if section.columns else _list(section)
-    if section.folded:
-        return f"<details><summary>{escape(section.title)}</summary>\n{inside}\n</details>"
-    return f"<h2>{escape(section.title)}</h2>\n{inside}"
+class _Page:
+    """One page on its way; it gives each heading an id of its own."""
+
+    def __init__(self) -> None:
+        self.headings: list[tuple[str, str]] = []
+        self._numbers = count(1)
+
+    def body(self, outcome: Outcome) -> Iterator[str]:
+        for section in sections(outcome):
+            yield self._section(section)
+        yield from self._views(outcome)
+        for part in outcome.parts:
+            yield from self._views(part, f"{part.title}: ")
+
+    def _heading(self, title: str) -> str:
+        id_ = f"s{next(self._numbers)}"
+        self.headings.append((id_, title))
+        return f'<h2 id="{id_}">{escape(title)}</h2>'
+
+    def _section(self, section: Section) -> str:
+        if not section.columns:
+            items = "".join(f"<li>{escape(row[0])}</li>" for row in section.rows)
+            inside = f"<ul>{items}</ul>"
+        else:
+            rows = ["".join(map(_cell, row)) for row in section.rows]
+            inside = _table(section.title, section.columns, rows)
+        heading = self._heading(section.title)
+        if section.folded:
+            return f"<section>{heading}<details><summary>Show</summary>\n{inside}\n</details></section>"
+        return f"<section>{heading}\n{inside}</section>"
+
+    # Schemas ----------------------------------------------------------------------------------------------------------
+
+    def _views(self, outcome: Outcome, before: str = "") -> Iterator[str]:
+        known = outcome.background()
+        for make in (self._tree, self._versions, self._matrix):
+            made = views.lazily(lambda make=make: make(known, before))  # type: ignore[misc]
+            if made:
+                yield made
+        rows = views.consumers(known.contracts, outcome.findings)
+        if rows:
+            columns = ("consumer", "owner", "reads", "accepts", "this change")
+            told = ["".join(f"<td>{escape(text)}</td>" for text in row) for row in rows]
+            yield f"<section>{self._heading(before + 'Consumers')}\n{_table('Consumers', columns, told)}</section>"
+
+    def _tree(self, known: Background, before: str) -> str:
+        if known.diff is None or not known.diff.changes:
+            return ""
+        rows, left = views.tree(known.diff)
+        old, new = (each.name for each in known.versions[-2:]) if len(known.versions) > 1 else ("before", "after")
+        if old == new or len(known.versions) < 2:
+            old, new = "before", "after"
+        title = f"{before}Schema, {old} and {new}"
+        head = self._heading(title)
+        table = _table(title, (old, "", new, "what changed"), [_tree_row(row) for row in rows], "tree")
+        note = f"<p>{left:,} fields that did not change are left out.</p>" if left else ""
+        return f"<section>{head}\n{table}{note}</section>"
+
+    def _versions(self, known: Background, before: str) -> str:
+        if not any(each.at for each in known.versions) or len(known.versions) < 2:
+            return ""
+        shown = known.versions[-views.VERSIONS :]
+        cells = views.matrix(shown)
+        rows = [
+            "".join(
+                [
+                    f'<th scope="row">{escape(each.name)}</th>',
+                    f"<td>{_time(each)}</td><td>{escape(each.by)}</td><td>{len(each.schema.fields)}</td>",
+                    f"<td>{escape(views.readers_of(cells, shown, at))}</td>",
+                ]
+            )
+            for at, each in enumerate(shown)
+        ]
+        title = f"{before}Who reads the rows of each version"
+        columns = ("version", "since", "made by", "fields", "its rows are read by readers with")
+        return f"<section>{self._heading(title)}\n{_table(title, columns, rows)}</section>"
+
+    def _matrix(self, known: Background, before: str) -> str:
+        shown = known.versions[-views.VERSIONS :]
+        if len(shown) < 2:
+            return ""
+        names = [each.name for each in shown]
+        title = f"{before}Compatibility of versions"
+        rows = [
+            f'<th scope="row">{escape(names[at])}</th>' + "".join(map(_verdict_cell, cells))
+            for at, cells in enumerate(views.matrix(shown))
+        ]
+        head = self._heading(title)
+        table = _table(title, ("reader ↓ writer →", *names), rows, "matrix")
+        left = len(known.versions) - len(shown)
+        note = "A reader of the row's version reads rows that the column's version wrote, by Avro's rules."
+        note += f" {left} earlier versions are left out." if left else ""
+        return f"<section>{head}\n<p>{note}</p>\n{table}{_reasons(names, shown)}</section>"
 
 
-def _list(section: Section) -> str:
-    return "<ul>" + "".join(f"<li>{escape(row[0])}</li>" for row in section.rows) + "</ul>"
+def _reasons(names: Sequence[str], shown: Sequence[Known]) -> str:
+    """Why a version cannot read another, as text: what is only seen when a mouse rests on it is not seen by all."""
+    told = [
+        f"<li>{escape(names[at])} and rows of {escape(names[by])}: {escape(cell.why)}</li>"
+        for at, cells in enumerate(views.matrix(shown))
+        for by, cell in enumerate(cells)
+        if cell.why
+    ]
+    if not told:
+        return ""
+    return f"<details><summary>Why not ({len(told)})</summary>\n<ul>{''.join(told)}</ul></details>"
 
 
-def _table(section: Section) -> str:
-    head = "".join(f"<th>{escape(name)}</th>" for name in section.columns)
-    rows = "\n".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in section.rows)
-    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>"
+def _verdict_cell(cell: views.Cell) -> str:
+    class_ = {"reads": "good", "itself": "none", "if rows allow": "maybe", "cannot": "bad"}[cell.verdict]
+    return f'<td class="{class_}">{_CELLS[cell.verdict]}</td>'
+
+
+def _time(each: Known) -> str:
+    if not each.at:
+        return "since the table began"
+    shown = re.sub(r"T(\d\d:\d\d).*", r" \1 UTC", each.at)
+    return f'<time datetime="{escape(each.at)}">{escape(shown)}</time>'
+
+
+def _tree_row(row: views.Row) -> str:
+    kind = _SIGNS.get(row.sign, "")
+    mark = f'<td class="sign {kind}">{escape(row.sign)}<span class="hidden">{kind}</span></td>'
+    return "".join(
+        [_node(row.before, kind), mark, _node(row.after, kind), f"<td>{escape('; '.join(row.changes))}</td>"]
+    )
+
+
+def _node(node: views.Node | None, kind: str) -> str:
+    if node is None:
+        return "<td></td>"
+    return (
+        f'<td class="{kind}" style="--depth:{node.depth}"><b>{escape(node.name)}</b> '
+        f'<span class="type">{escape(node.type)}</span></td>'
+    )
+
+
+def _table(title: str, columns: Sequence[str], rows: Sequence[str], class_: str = "") -> str:
+    """A table in a region of its own, which scrolls where the window is narrow, also by keyboard."""
+    named = any(columns)
+    head = "".join(f'<th scope="col">{escape(name)}</th>' if name else "<td></td>" for name in columns)
+    body = "\n".join(f"<tr>{row}</tr>" for row in rows)
+    top = f"<thead><tr>{head}</tr></thead>\n" if named else ""
+    kind = f' class="{class_}"' if class_ else ""
+    return (
+        f'<div class="scroll" role="region" aria-label="{escape(title)}" tabindex="0">\n'
+        f"<table{kind}>\n{top}<tbody>\n{body}\n</tbody>\n</table>\n</div>"
+    )
 
 
 def _cell(text: str) -> str:

@@ -37,6 +37,26 @@ Kind = Literal[
 
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """One version of a schema, as a report names it, with when and how it came about where that is known."""
+
+    name: str
+    schema: Schema
+    at: str = ""
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """What a record of a result leaves out and a picture of it needs: the versions, oldest first, the difference of
+    the last two, and the contracts of consumers."""
+
+    versions: tuple[Known, ...] = ()
+    diff: Diff | None = None
+    contracts: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """One result, ready to be rendered.
 
@@ -55,6 +75,8 @@ class Outcome:
     blocked: bool = False
     parts: tuple[Outcome, ...] = field(default=(), repr=False)
     failed: str = ""
+    #: Made when it is drawn.
+    background: Callable[[], Background] = field(default=Background, repr=False, compare=False)
 
     @property
     def failures(self) -> tuple[Outcome, ...]:
@@ -73,7 +95,12 @@ def of_diff(diff: Diff) -> Outcome:
     from lakeevolve.report.text import counted, diff_text
 
     return Outcome(
-        "diff", diff_record(diff), lambda: diff_text(diff), "What changed", counted(len(diff.changes), "change")
+        "diff",
+        diff_record(diff),
+        lambda: diff_text(diff),
+        "What changed",
+        counted(len(diff.changes), "change"),
+        background=lambda: Background((Known("before", diff.old), Known("after", diff.new)), diff),
     )
 
 
@@ -90,7 +117,31 @@ def of_check(report: Report, candidate: Schema | None = None) -> Outcome:
         verdict,
         tuple(report.findings),
         not may_go_on(report),
+        background=lambda: _of_report(report),
     )
+
+
+def _of_report(report: Report) -> Background:
+    from lakeevolve.model.diff import diff
+
+    if report.candidate is None:
+        return Background(contracts=report.contracts)
+    versions = [Known(f"version {number}", each) for number, each in enumerate(report.history, start=1)]
+    changed = diff(report.history[-1], report.candidate) if report.history else None
+    return Background((*versions, Known("candidate", report.candidate)), changed, report.contracts)
+
+
+def _of_plan(plan: Plan) -> Background:
+    from lakeevolve.model.diff import diff
+
+    if not plan.versions:
+        # A saved plan holds its target alone.
+        return Background(contracts=plan.inputs.contracts)
+    versions = [Known(f"version {number}", each) for number, each in enumerate(plan.versions, start=1)]
+    if plan.changes:
+        versions.append(Known(f"version {plan.target_version}", plan.target, by="this plan"))
+    changed = diff(plan.versions[-1], plan.target, plan.inputs.renames)
+    return Background(tuple(versions), changed, plan.inputs.contracts)
 
 
 def of_plan(plan: Plan, target: Schema | None = None) -> Outcome:
@@ -106,7 +157,16 @@ def of_plan(plan: Plan, target: Schema | None = None) -> Outcome:
         renamed = {old: new for new, old in plan.renames.items()}
         findings = tuple(located(each, target, renamed) for each in plan.findings)
     blocked = bool(blocked_by(plan))
-    return Outcome("plan", plan_record(plan), lambda: plan_text(plan), title, verdict, findings, blocked)
+    return Outcome(
+        "plan",
+        plan_record(plan),
+        lambda: plan_text(plan),
+        title,
+        verdict,
+        findings,
+        blocked,
+        background=lambda: _of_plan(plan),
+    )
 
 
 def of_application(done: Application, plan: Plan) -> Outcome:

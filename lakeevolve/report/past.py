@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakeevolve.model.sentence import describe_change
 from lakeevolve.report.json import FORMAT_VERSION
-from lakeevolve.report.outcome import Outcome
+from lakeevolve.report.outcome import Background, Known, Outcome
 from lakeevolve.report.text import counted, findings_text, sign
 
 if TYPE_CHECKING:
@@ -18,8 +18,18 @@ def of_past(past: Past, rebuilt: Sequence[str] = ()) -> Outcome:
     """*rebuilt* tells which ledger entries were just made again."""
     record = {"format_version": FORMAT_VERSION, **past.to_json(), "rebuilt": list(rebuilt)}
     return Outcome(
-        "history", record, lambda: past_text(past, rebuilt), f"Versions of {past.uri}", findings=past.findings
+        "history",
+        record,
+        lambda: past_text(past, rebuilt),
+        f"Versions of {past.uri}",
+        counted(len(past.steps), "version"),
+        findings=past.findings,
+        background=lambda: Background(tuple(map(_known_version, past.steps))),
     )
+
+
+def _known_version(step: Step) -> Known:
+    return Known(f"version {step.version.number}", step.version.schema, step.at or "", _made(step))
 
 
 def of_column(past: ColumnPast) -> Outcome:

@@ -198,11 +198,28 @@ def _applied(record: Mapping[str, Any]) -> Iterator[Section]:
 def _replayed(record: Mapping[str, Any]) -> Iterator[Section]:
     evidence = record["evidence"]
     rows = tuple(
+        (str(version), f"{len(written):,}", f"{sum(each['rows'] for each in written):,}")
+        for version in sorted({each["version"] for each in evidence["files"]})
+        if (written := [each for each in evidence["files"] if each["version"] == version])
+    )
+    if rows:
+        yield Section("Rows compared", rows, ("written for version", "files", "rows"))
+    read = tuple(
+        (str(each["name"]), str(each.get("version", "")), str(each.get("verdict", ""))) for each in evidence["readers"]
+    )
+    if read:
+        yield Section("Readers asked", read, ("reader", "version", "verdict"))
+    consumers = tuple(
+        (str(each.get("name", "")), str(each.get("verdict", each.get("ok", "")))) for each in evidence["consumers"]
+    )
+    if consumers:
+        yield Section("Consumers", consumers, ("consumer", "verdict"))
+    files = tuple(
         (public_path(each["path"]), str(each["version"]), "inferred" if each["inferred"] else "", f"{each['rows']:,}")
         for each in evidence["files"]
     )
-    if rows:
-        yield Section(f"Files ({len(rows)})", rows, ("file", "version", "", "rows"), folded=True)
+    if files:
+        yield Section(f"Files ({len(files)})", files, ("file", "version", "how known", "rows"), folded=True)
 
 
 def _described(record: Mapping[str, Any]) -> Iterator[Section]:

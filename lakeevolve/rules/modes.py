@@ -64,6 +64,10 @@ class Report:
     order: Order = "any"
     fail_on: FailOn = "error"
     subject: str = ""
+    #: What was judged, and what it was held against: for those who draw it.
+    candidate: Schema | None = field(default=None, compare=False, repr=False)
+    history: tuple[Schema, ...] = field(default=(), compare=False, repr=False)
+    contracts: tuple[Contract, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def failures(self) -> tuple[Finding, ...]:
@@ -154,8 +158,9 @@ def check(
         found += _step(step, history, denied)
         found += _meanings(candidate, history, covered, step, pairs)
     found += rollout.findings(order, tuple(at + 1 for at in covered))
-    for given in contracts:
-        found += _contract(given).judge(candidate, history, subject)
+    judges = tuple(map(_contract, contracts))
+    for judge in judges:
+        found += judge.judge(candidate, history, subject)
     # The docs of a field and of its type may change alike, which is said once.
     placed = {each.fingerprint: each for each in reversed([_placed(each, candidate, subject) for each in found])}
     policy = policy or Policy()
@@ -167,6 +172,9 @@ def check(
         order=order.order,
         fail_on=policy.fail_on,
         subject=subject,
+        candidate=candidate,
+        history=tuple(history),
+        contracts=judges,
     )
 
 

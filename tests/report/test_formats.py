@@ -188,7 +188,8 @@ class Loads(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag in ("script", "link", "iframe", "img", "object", "embed") or any(
-            name in ("src", "href") or name.startswith("on") for name, _ in attrs
+            name == "src" or (name == "href" and not (to or "").startswith("#")) or name.startswith("on")
+            for name, to in attrs
         ):
             self.found.append(tag)
         if tag != "meta":
