@@ -10,6 +10,8 @@ from lakeevolve.report.sections import Section, sections
 
 #: GitHub takes comments of 65,536 characters, and whoever posts one adds a little.
 LIMIT: Final = 60_000
+#: How much of a title is told.
+_LINE: Final = 2_000
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
 
@@ -19,13 +21,21 @@ def markdown(outcome: Outcome) -> str:
         from lakeevolve.report.rules_page import rules_page
 
         return rules_page(outcome)
-    head = [f"<!-- lakeevolve:{outcome.kind} -->", f"## {_text(outcome.title)}"]
+    head = [f"<!-- lakeevolve:{outcome.kind} -->", f"## {_short(outcome.title)}"]
     if outcome.verdict:
-        head += ["", f"**{_text(outcome.verdict)}**"]
-    text = "\n".join(head)
+        head += ["", f"**{_short(outcome.verdict)}**"]
+    text, left = "\n".join(head), 0
     for section in sections(outcome):
-        text += _section(section, LIMIT - len(text) - 200)
-    return text
+        made = _section(section, LIMIT - len(text) - 200)
+        text += made
+        left += not made and bool(section.rows)
+    more = f"\n\n... and {left:,} more sections; `--format json` has them all" if left else ""
+    return text + more
+
+
+def _short(text: str) -> str:
+    """A line that leaves room for what is beneath it."""
+    return _text(text if len(text) <= _LINE else f"{text[:_LINE]} ...")
 
 
 def _section(section: Section, room: int) -> str:

@@ -210,6 +210,16 @@ def test_the_page_is_whole_in_itself(outcome: Outcome) -> None:
     assert "@import" not in text
 
 
+def test_a_comment_on_many_parts_is_cut_and_says_how_much_it_leaves_out() -> None:
+    finding = Finding("A-B", "error", "p", "x", "y", "m" * 200, "b", "f")
+    parts = tuple(Outcome("check", {"rollout": []}, str, f"part {n}", "bad", (finding,)) for n in range(300))
+    text = render(Outcome("project", {}, str, "t" * 70_000, "v" * 70_000, parts=parts), "markdown")
+    assert LIMIT * 0.8 < len(text) < LIMIT
+    told = text.count("### part ")
+    assert 10 < told < 300
+    assert text.endswith(f"... and {300 - told} more sections; `--format json` has them all")
+
+
 @pytest.mark.parametrize("outcome", ["refused"], indirect=True)
 def test_a_blocked_plan_tells_nobody_to_go_on_in_any_format(outcome: Outcome) -> None:
     for format in ("text", "markdown", "html"):
