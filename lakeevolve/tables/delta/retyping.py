@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lakeevolve.model.schema import Schema
-from lakeevolve.model.types import AvroType, Field, Fixed, Primitive, Record, without_null
+from lakeevolve.model.types import AvroType, Field, Record
 from lakeevolve.tables.base import Fill
 from lakeevolve.tables.delta.schema import delta_type
 from lakeevolve.tables.delta.types import DeltaType, Struct
@@ -19,20 +19,6 @@ def narrowing(fills: Mapping[str, Fill], path: str) -> dict[str, Fill]:
 def holding(type_: AvroType) -> Schema:
     """A record that holds the type in one field."""
     return Schema(Record("Row", (Field("value", type_),)))
-
-
-def narrows(old: AvroType, new: AvroType) -> bool:
-    """Whether the new type has fewer values than a column of Delta holds for the old one: a text is no UUID, a number
-    no time of day."""
-    before, after = ("" if t.logical is None else t.logical.name for t in (_based(old), _based(new)))
-    if after == "uuid":
-        return before != "uuid" and isinstance(without_null(new), Primitive)
-    return after.startswith("time-") and not before.startswith("time-")
-
-
-def _based(type_: AvroType) -> Primitive | Fixed:
-    bare = without_null(type_)
-    return bare if isinstance(bare, (Primitive, Fixed)) else Primitive("null")
 
 
 def same_structure(old: AvroType, new: AvroType) -> bool:

@@ -61,6 +61,7 @@ from lakeevolve.tables.iceberg.locate import base_path, locate, subtree
 from lakeevolve.tables.iceberg.spark import statement
 from lakeevolve.tables.iceberg.types import iceberg_type, leaf_type, promotable
 from lakeevolve.tables.iceberg.unread import unproved
+from lakeevolve.tables.narrowing import narrows
 
 
 def capability(
@@ -321,6 +322,8 @@ class _Rules:
                 "of another name, or start a new table"
             )
         precondition: Precondition | None = "resolves" if found.incompatibilities else None
+        if precondition is None and narrows(change.old, change.new):
+            precondition = "values-valid"
         if isinstance(old, _LEAF) and isinstance(new, _LEAF):
             held, wanted = self._leaf(old), self._leaf(new)
             if held == wanted:

@@ -23,7 +23,8 @@ GOOD, BAD = "6ba7b810-9dad-11d1-80b4-00c04fd430c8", "hunter22hunter"
 
 #: name -> (type before, type after, values that fit, a value that does not)
 CASES: dict[str, tuple[Any, Any, list[Any], Any]] = {
-    "text to UUID": ("string", UUID, [GOOD, GOOD.upper()], BAD),
+    "text to UUID": ("string", UUID, [GOOD, "0" + GOOD[1:]], BAD),
+    "text in capitals to UUID": ("string", UUID, [GOOD, "0" + GOOD[1:]], GOOD.upper()),
     "int to a time of day": ("int", TIME, [0, 86_399_999], 86_400_000),
     "long to a time of day": ("long", MICROS, [0, 86_399_999_999], -1),
     "int to a time of microseconds": ("int", MICROS, [0, 2**31 - 1], -1),

@@ -29,6 +29,12 @@ CASES: dict[str, tuple[Any, Any, Callable[[int], Any], Any]] = {
         lambda at: f"{GOOD}{at % 100:02}",
         "SECRET",
     ),
+    "a UUID in capitals, which would come back in lower case": (
+        "string",
+        {"type": "string", "logicalType": "uuid"},
+        lambda at: f"{GOOD}{at % 100:02}",
+        "6BA7B810-9DAD-11D1-80B4-00C04FD430C8",
+    ),
     "bytes that are not UTF-8": ("bytes", "string", lambda at: str(at).encode(), b"\xffSECRET"),
     "a number that is no time of a day": (
         "int",
@@ -71,6 +77,12 @@ def test_a_value_that_stands_against_a_change_is_named_by_file_row_and_path(
     (file,) = (file for file in table.files() if file.rows == 1300)
     before = table.state
     plan = le.plan(table.uri, record({"name": "w", "type": wrap(new)}), mode="NONE")
+    if isinstance(new, dict) and "logicalType" in new:
+        # What the type itself does not have is found by the plan.
+        (precondition,) = (step.precondition for step in plan.steps)
+        assert precondition == "values-valid"
+        fixes = " ".join(finding.fix for finding in plan.failures)
+        assert ("lower case" in fixes) == (new["logicalType"] == "uuid")
     if not plan.failures:
         with pytest.raises(PlanBlocked) as raised:
             le.apply(plan, allow={"rewrite"})
@@ -80,6 +92,7 @@ def test_a_value_that_stands_against_a_change_is_named_by_file_row_and_path(
     assert f"{file.path}, row 1234" in told
     assert path in told
     assert "SECRET" not in told.replace("symbol SECRET", "")
+    assert "6BA7" not in told
     assert "987" not in told.replace(file.path, "")
     table.refresh()
     assert table.state == before
