@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from importlib import import_module
 
 from lakeevolve.model.types import AvroType, Field, Record
+from lakeevolve.model.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Schema:
     """One Avro schema.
 

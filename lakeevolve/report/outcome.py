@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from lakeevolve.model.value import value
+
 if TYPE_CHECKING:
     from lakeevolve.applying.apply import Application
     from lakeevolve.model.diff import Diff
@@ -36,7 +38,8 @@ Kind = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Known:
     """One version of a schema, as a report names it, with when and how it came about where that is known."""
 
@@ -46,7 +49,8 @@ class Known:
     by: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Background:
     """What a record of a result leaves out and a picture of it needs: the versions, oldest first, the difference of
     the last two, and the contracts of consumers."""
@@ -56,7 +60,8 @@ class Background:
     contracts: tuple[Any, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Outcome:
     """One result, ready to be rendered.
 

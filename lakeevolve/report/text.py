@@ -17,7 +17,6 @@ from lakeevolve.model.change import (
     RenameType,
 )
 from lakeevolve.model.sentence import describe_change
-from lakeevolve.redaction import redact
 
 if TYPE_CHECKING:
     from lakeevolve.applying.apply import Application
@@ -210,6 +209,8 @@ def unreplayed_text(done: Application, uri: str) -> list[str]:
 
 
 def replay_text(result: ReplayResult, uri: str, *, show_values: bool = False) -> str:
+    from lakeevolve.redaction import redact
+
     verdict = "equal" if result.ok else "differs"
     lines = [f"replay of {uri}: {verdict}, {counted(result.files, 'file')}, {counted(result.rows, 'row')}"]
     lines += [f"error    {m.rule} {mismatch_text(m, show_values=show_values)}" for m in result.mismatches]
@@ -224,6 +225,8 @@ def replay_text(result: ReplayResult, uri: str, *, show_values: bool = False) ->
 
 def mismatch_text(mismatch: Mismatch, *, show_values: bool = False) -> str:
     """File, row, path and type; the values only when asked for."""
+    from lakeevolve.redaction import redact
+
     told = redact(str(mismatch))
     if not show_values:
         return told

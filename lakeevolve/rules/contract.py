@@ -19,6 +19,7 @@ from lakeevolve.model.digest import canonical_json, type_json
 from lakeevolve.model.find import find_field
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import NULL, AvroType, Field, Json, Record, Union, describe, is_null, without_null
+from lakeevolve.model.value import value
 from lakeevolve.rules.findings import Finding
 from lakeevolve.rules.meaning import MEANING
 from lakeevolve.rules.rule import Rule
@@ -77,7 +78,8 @@ _KEYS: Final = frozenset(
 _FIELD_KEYS: Final = frozenset({"path", "type", "required", "meaning"})
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StableField:
     """A field that a consumer relies on. ``type`` None: whatever type the field has."""
 
@@ -96,7 +98,8 @@ class StableField:
         return {key: value for key, value in found.items() if value is not None and value is not False}
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Line:
     """One line of a review: a field, what becomes of it for the consumer, and why that is safe or who breaks."""
 
@@ -118,7 +121,8 @@ class Line:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Contract:
     """What one consumer declared that it reads.
 

@@ -8,12 +8,14 @@ from typing import Any, Final, Literal
 
 from lakeevolve.errors import PlanFormatError
 from lakeevolve.model.digest import canonical_json, text_digest
+from lakeevolve.model.value import value
 
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Finding:
     """What a rule says about one place of a schema or one table.
 

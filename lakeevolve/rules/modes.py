@@ -21,6 +21,7 @@ from lakeevolve.model.diff import diff
 from lakeevolve.model.renames import Renames, rename_pairs, renames_between
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import Union, is_null
+from lakeevolve.model.value import value
 from lakeevolve.rules import default, enum, meaning, name, rollout, schema, union
 from lakeevolve.rules import field as fields
 from lakeevolve.rules import type as types
@@ -49,7 +50,8 @@ class Contract(Protocol):
     def judge(self, candidate: Schema, history: Sequence[Schema], subject: str) -> Iterable[Finding]: ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Report:
     """The verdict on a candidate.
 

@@ -17,6 +17,7 @@ from lakeevolve.avro.parse.names import declared, defines, qualify
 from lakeevolve.errors import SchemaError
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import PRIMITIVES
+from lakeevolve.model.value import value
 
 #: File name -> its text, or None where there is no such file.
 Sibling = Callable[[str], str | None]
@@ -25,7 +26,8 @@ _UNKNOWN = "unknown type "
 _NO_REFERENCE = frozenset({*PRIMITIVES, "record", "error", "enum", "fixed", "array", "map"})
 
 
-@dataclass(frozen=True, slots=True)
+@value
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Whole:
     """A list of the types that a text lacks, on one line, and the text itself as its last element."""
 
