@@ -102,7 +102,7 @@ def run(name: str, job: Path, **env: str) -> tuple[int, dict[str, str], str]:
     return done.returncode, found, done.stdout + done.stderr
 
 
-JUDGE = {"CONFIG": "lakeevolve.yaml", "BASE": "main", "PLAN": "true"}
+JUDGE = {"CONFIG": "lakeevolve.yaml", "BASE": "main", "PLAN": "true", "CHANGED_ONLY": "true"}
 
 
 @pytest.mark.parametrize(
@@ -113,6 +113,7 @@ JUDGE = {"CONFIG": "lakeevolve.yaml", "BASE": "main", "PLAN": "true"}
         (BROKEN, {}, "1"),
         (BROKEN, {"FAIL_ON": "never", "PLAN": "false"}, "0"),
         (WIDER, {"PLAN": "false"}, "0"),
+        (WIDER, {"CHANGED_ONLY": "false"}, "3"),
         (WIDER, {"BASE": "0" * 40}, "3"),
         (WIDER, {"BASE": "no-such-revision"}, "2"),
         (WIDER, {"CONFIG": "gone.yaml"}, "2"),
@@ -130,9 +131,23 @@ def test_the_exit_code_is_what_counts_most_of_check_and_plan(
         assert [file.name for file in (report / "plans").iterdir()] == ["orders.delta-lake-orders.json"]
     if "sarif" in found:
         assert json.loads(Path(found["sarif"]).read_text())["version"] == "2.1.0"
-    assert ("sarif" in found) == (env.get("CONFIG") is None)
+    assert ("sarif" in found) == (code != "2")
     verdict, _, _ = run("Verdict", job, CODE=found["exit-code"])
     assert verdict == (0 if code in "03" else int(code))
+
+
+def test_what_a_pull_request_does_not_touch_is_not_looked_at(job: Path) -> None:
+    Path("users.avsc").write_text(json.dumps(BROKEN))
+    subjects = {name: {"source": f"{name}.avsc"} for name in ("orders", "users")}
+    Path("lakeevolve.yaml").write_text(json.dumps({"version": 1, "subjects": subjects}))
+    who = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+    for command in (["add", "users.avsc", "lakeevolve.yaml"], [*who, "commit", "-qm", "users"]):
+        subprocess.run(["git", *command], check=True)
+    Path("orders.avsc").write_text(json.dumps(WIDER))
+    for changed, parts in (("true", {"orders"}), ("false", {"orders", "users"})):
+        _, found, printed = run("Check and plan", job, **{**JUDGE, "CHANGED_ONLY": changed})
+        told = (Path(found["report"]) / "check.md").read_text()
+        assert {name for name in subjects if f"| {name} |" in told} == parts, printed
 
 
 def test_a_tool_that_is_not_there_fails_the_job(job: Path) -> None:
