@@ -37,7 +37,7 @@ from lakeevolve.model.types import (
     without_null,
 )
 from lakeevolve.tables.base import Fill
-from lakeevolve.tables.iceberg.types import by_name, iceberg_field, leaf_type, nullable, promotable
+from lakeevolve.tables.iceberg.types import by_name, iceberg_field, leaf_type, loosened, nullable, promotable
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,8 @@ class _Evolution:
         made = iceberg_field(name, type_, path, self.fresh, self.format_version, optional=optional, doc=doc)
         if made.required:
             self.found.required.add(path)
-        return made
+            return made
+        return loosened(made)
 
     def _stays(self, column: NestedField, was: Field, wanted: Field, path: str) -> NestedField:
         doc = column.doc if was.doc == wanted.doc else wanted.doc

@@ -180,6 +180,19 @@ def iceberg_field(
     return NestedField(number, name, inner, required=not (optional or nullable(type_)), doc=doc)
 
 
+def loosened(column: NestedField) -> NestedField:
+    """An optional column whose fields are optional, too, whatever their Avro types say.
+
+    Where a file lacks the column, pyiceberg makes nulls down to its required fields, and pyarrow then refuses to
+    convert the struct (``nulls in input cannot be viewed as non-nullable``): ``to_arrow_batch_reader`` fails on the
+    table, and so does ``to_arrow`` once texts lie beside the struct in files of several ages.
+    """
+    if not isinstance(column.field_type, StructType):
+        return column
+    inside = [loosened(each).model_copy(update={"required": False}) for each in column.field_type.fields]
+    return column.model_copy(update={"field_type": StructType(*inside)})
+
+
 def avro_leaf(type_: IcebergType, name: str) -> AvroType | None:
     """The Avro type of a primitive column, a fixed one under the given *name*; None where Avro has none."""
     match type_:

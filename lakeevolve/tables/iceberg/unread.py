@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table.metadata import TableMetadata
@@ -113,6 +113,14 @@ def _let_go(old: IcebergSchema, evolution: Evolution) -> frozenset[int]:
     return found
 
 
+#: What a column lies in: one that was there, a new one, or one whose fields are optional (``types.loosened``).
+_Above = Literal["kept", "new", "loose"]
+
+
+def _beneath_list(above: _Above) -> _Above:
+    return "new" if above == "loose" else above
+
+
 @dataclass(slots=True)
 class _Comparison:
     """The columns that a target asks for, held against those that are staged and those that were."""
@@ -126,7 +134,7 @@ class _Comparison:
     def run(self) -> Iterator[str]:
         yield from self._inside(self.new.as_struct(), self.evolution.target.root, paths.ROOT)
 
-    def _inside(self, type_: IcebergType, avro: AvroType, path: str) -> Iterator[str]:
+    def _inside(self, type_: IcebergType, avro: AvroType, path: str, above: _Above = "kept") -> Iterator[str]:
         match type_:
             case StructType():
                 for name, inner, here in children(avro, type_, path):
@@ -134,36 +142,39 @@ class _Comparison:
                     if column is None or inner is None:
                         yield f"{here}: the column would be missing"
                     else:
-                        yield from self._column(column, inner, here)
+                        yield from self._column(column, inner, here, above)
             case ListType() | MapType():
                 items = below(avro)
                 if items is None:
                     yield f"{path}: the column would be nested otherwise"
                 elif isinstance(type_, ListType):
-                    yield from self._column(type_.element_field, items, paths.items(path))
+                    yield from self._column(type_.element_field, items, paths.items(path), _beneath_list(above))
                 else:
-                    yield from self._column(type_.value_field, items, paths.values(path))
+                    yield from self._column(type_.value_field, items, paths.values(path), _beneath_list(above))
 
-    def _column(self, column: NestedField, avro: AvroType, path: str) -> Iterator[str]:
+    def _column(self, column: NestedField, avro: AvroType, path: str, above: _Above = "kept") -> Iterator[str]:
         was = self._was(path)
         branch = paths.leaf(path).startswith("<")
         changed = True
         if was is None:
             if column.field_id <= self.last_id:
                 yield f"{path}: a new column would have field id {column.field_id}, which another had"
-            optional = branch or nullable(avro) or self.evolution.fills.get(path) == "null"
+            optional = above == "loose" or branch or nullable(avro) or self.evolution.fills.get(path) == "null"
+            if above == "kept":
+                above = "loose" if optional else "new"
         else:
             if column.field_id != was.field_id:
                 yield f"{path}: field id {was.field_id} would become {column.field_id}"
             changed = any(c.path == path and isinstance(c, _TYPES) for c, _ in self.evolution.changes)
             optional = branch or nullable(avro) or not was.required
+            above = "kept"
         if column.required == optional:
             yield f"{path}: the column would be {'required' if column.required else 'optional'}"
         if isinstance(column.field_type, PrimitiveType):
             same = was is not None and column.field_type == was.field_type
             if not same and (not changed or column.field_type != self._leaf(avro, path)):
                 yield f"{path}: the column would be {column.field_type}"
-        yield from self._inside(column.field_type, avro, path)
+        yield from self._inside(column.field_type, avro, path, above)
 
     def _leaf(self, avro: AvroType, path: str) -> IcebergType:
         return leaf_type(without_null(avro), path, self.format_version)

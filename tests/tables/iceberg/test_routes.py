@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import lakeevolve as le
+from tests.tables.shapes import row
 
 NULL_LIST_NOTE = "pyiceberg reads a NULL list of structs as an empty one (apache/iceberg-python#3833)"
 
@@ -349,3 +350,53 @@ def test_a_decimal_with_other_digits_is_refused_once_and_says_why(workshop: Any)
     (step,) = plan.steps
     assert (step.route, [change.path for change in step.changes]) == ("refuse", ["w"])
     assert "same precision and scale" in step.reason
+
+
+#: Records with a required field that are added: the schema after, and a row of it.
+ADDED_RECORDS: list[tuple[Any, dict[str, Any]]] = [
+    (row(f("s", ["null", rec("S", f("y", "int"))], default=None)), {"id": 2, "s": {"y": 1}}),
+    (
+        row(f("s", ["null", rec("S", f("q", ["null", rec("T", f("y", "int"))]), f("w", "string"))], default=None)),
+        {"id": 2, "s": {"q": {"y": 1}, "w": "a"}},
+    ),
+    (row(f("u", ["null", rec("S", f("y", "int")), "string"], default=None)), {"id": 2, "u": {"S": {"y": 1}}}),
+    (
+        row(
+            f("s", ["null", rec("S", f("y", "int"))], default=None),
+            f("v", ["null", rec("V", f("w", "string"))], default=None),
+        ),
+        {"id": 2, "s": {"y": 1}, "v": {"w": "a"}},
+    ),
+]
+
+
+@pytest.mark.parametrize("where", ["in the row", "in a record", "in a list"])
+@pytest.mark.parametrize(("after", "new"), ADDED_RECORDS)
+def test_every_way_of_reading_with_pyiceberg_goes_on_where_a_record_with_a_required_field_is_added(
+    after: Any, new: dict[str, Any], where: str, workshop: Any
+) -> None:
+    def placed(record: Any) -> Any:
+        text, more = f("t", "string"), record["fields"][1:]
+        if where == "in the row":
+            return row(text, *more)
+        inner = rec("Inner", text, *more)
+        return row(f("r", {"type": "array", "items": inner} if where == "in a list" else inner))
+
+    def values(held: dict[str, Any]) -> dict[str, Any]:
+        inner = {"t": "x", **{k: v for k, v in held.items() if k != "id"}}
+        if where == "in the row":
+            return {"id": held["id"], **inner}
+        return {"id": held["id"], "r": [inner] if where == "in a list" else inner}
+
+    table = workshop.table(placed(row()), [values({"id": 1})], mark=True)
+    rows = []
+    for last in range(1, len(after["fields"])):
+        target = placed(row(*after["fields"][1 : last + 1]))
+        assert le.apply(le.plan(workshop.reopen(table), target)).ok
+        names = {each["name"] for each in after["fields"][: last + 1]}
+        rows = [{k: v for k, v in new.items() if k in names}, {"id": 3}]
+        workshop.append(workshop.reopen(table), target, [values(each) for each in rows])
+    scan = workshop.reopen(table).iceberg.scan()
+    count = 1 + 2 * (len(after["fields"]) - 1)
+    assert scan.to_arrow().num_rows == scan.to_arrow_batch_reader().read_all().num_rows == count
+    assert le.verify(table.uri, full=True, columns="all", readers=("duckdb", "polars")).ok
