@@ -67,7 +67,8 @@ class Facts:
 
     ``name`` is the table as SQL names it. ``held`` says whether a live file may hold values of an earlier column of
     that path, ``uses`` whether a live row holds an enum's symbol, ``unevaluable`` which rule of the table cannot be
-    checked: they look when they are asked. ``pending`` says that an apply stopped between two commits.
+    checked, ``vectors`` whether a live file has a deletion vector: they look when they are asked. ``pending`` says that
+    an apply stopped between two commits.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Facts:
     held: Callable[[str], bool]
     uses: Callable[[str, str], bool]
     unevaluable: Callable[[], str | None]
+    vectors: Callable[[], bool]
     pending: bool = False
 
 
@@ -258,7 +260,8 @@ class _Rules:
         """The route of a default, with the two commits that an owner may prefer to a rewrite."""
         if found.route != "backfill":
             return found
-        other = asked_for(change, held=self.facts.held(change.path), readers=_REWRITE_READERS)
+        held, vectors = self.facts.held(change.path), self.facts.vectors()
+        other = asked_for(change, held=held, vectors=vectors, readers=_REWRITE_READERS)
         return replace(found, instead={"metadata": other})
 
     def _drop(self, change: DropField) -> Capability:

@@ -47,11 +47,11 @@ def by_files(fields: Sequence[AddField]) -> bool:
     return not all(by_update(change.path, change.field) for change in fields)
 
 
-def asked_for(change: AddField, *, held: bool, readers: tuple[str, ...]) -> Capability:
+def asked_for(change: AddField, *, held: bool, vectors: bool, readers: tuple[str, ...]) -> Capability:
     """How a default reaches old rows where the owner asks for the route of metadata.
 
-    ``held`` says whether files hold the values of an earlier column of that name, ``readers`` what readers notice of
-    files that are written anew.
+    ``held`` says whether files hold the values of an earlier column of that name, ``vectors`` whether files have
+    deletion vectors, ``readers`` what readers notice of files that are written anew.
     """
     optional = "the column is optional whatever its Avro type says"
     if paths.VALUES in paths.parts(change.path):
@@ -72,6 +72,8 @@ def asked_for(change: AddField, *, held: bool, readers: tuple[str, ...]) -> Capa
                 "files that the UPDATE writes name Arrow's view types, which some readers (daft 0.7) refuse",
             ),
         )
+    if vectors:
+        return _refuse("delta-rs cannot take single files out of a table whose files have deletion vectors")
     return Capability(
         "metadata",
         "add_columns, then the files of before written anew",

@@ -292,6 +292,7 @@ class Table:
             held=lambda path: holds_column(self, earlier(paths.parent(path)), paths.leaf(path), hint),
             uses=lambda path, symbol: uses_symbol(self, earlier(path), symbol, hint),
             unevaluable=self._unevaluable,
+            vectors=lambda: any(live.add.vector for live in snapshot.files.values()),
             pending=pending_plan(snapshot.commits) is not None,
         )
 

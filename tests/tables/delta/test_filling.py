@@ -150,10 +150,10 @@ def test_a_field_of_a_maps_values_is_refused_with_the_reason(uri: str) -> None:
 
 def test_a_name_whose_old_values_are_still_in_files_is_refused_with_the_reason() -> None:
     change = AddField("lot", Field("lot", Primitive("int"), default=7), 1)
-    found = asked_for(change, held=True, readers=())
+    found = asked_for(change, held=True, vectors=False, readers=())
     assert found.route == "refuse"
     assert "would come back" in found.reason
-    assert asked_for(change, held=False, readers=()).route == "metadata"
+    assert asked_for(change, held=False, vectors=True, readers=()).via == "add_columns, then UPDATE"
 
 
 # What happens between the two commits --------------------------------------------------------------------------------
@@ -345,6 +345,16 @@ def test_files_with_deletion_vectors_are_refused_with_the_way_out(uri: str, monk
     evolution = Evolution(BASE, target, changes, {}, plan.fills, (), lambda _file: iter(()))
     with pytest.raises(UnsupportedTable, match="deletion vectors"):
         table.stage(evolution)
+
+
+def test_a_table_whose_files_have_deletion_vectors_is_refused_when_the_plan_is_made(
+    golden: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LAKEEVOLVE_STATE", str(tmp_path / "state"))
+    uri = f"delta:{golden('delta_rs__table-with-dv-small')}"
+    (step,) = le.plan(uri, record(field("value", ["null", "int"]), LOT), routes={"lot": "metadata"}).steps
+    assert step.route == "refuse"
+    assert "whose files have deletion vectors" in step.reason
 
 
 def test_a_table_without_rows_is_done_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
