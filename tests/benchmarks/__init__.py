@@ -10,9 +10,11 @@ from __future__ import annotations
 import gc
 import resource
 import statistics
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,19 @@ def cpu_time() -> float:
     """CPU seconds of this process with its threads, and of its children that have ended."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def peak_memory() -> float:
+    """What this process held in memory at most, in MB.
+
+    ``getrusage`` would count what its parent held when it made it: on Linux that outlives the new program's start.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) / 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1024 if sys.platform != "darwin" else 1024**2)
 
 
 def side_by_side(calls: Mapping[str, Callable[[], object]], *, repeats: int = 5, warm: bool = True) -> dict[str, Times]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -32,7 +31,7 @@ from lakeevolve.tables.base import DataFile, Evolution, Version
 from lakeevolve.tables.iceberg import IcebergHandle, append, create_table, stage
 from lakeevolve.tables.iceberg.catalog import open_catalog, parse_uri
 from lakeevolve.tables.marker import entry_of
-from tests.benchmarks import Figure, seconds, side_by_side
+from tests.benchmarks import Figure, peak_memory, seconds, side_by_side
 
 COLUMNS = 2_000
 FILES = 10_000
@@ -227,4 +226,4 @@ def peak(uri: str) -> None:
     """Apply the change to a table and print what memory that took, in MB."""
     done = le.apply(le.plan(uri, _narrow("double")), allow=("rewrite",))
     assert done.ok
-    print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
+    print(json.dumps(peak_memory()))
