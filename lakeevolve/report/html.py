@@ -14,6 +14,8 @@ from lakeevolve.report.sections import Section, sections
 from lakeevolve.report.style import FRAGMENT, PAGE
 
 _WORDS = frozenset({"error", "warning", "info", "waived", "refuse", "rewrite", "backfill", "metadata", "external"})
+#: Of how many parts the schemas are drawn.
+PARTS = 40
 _JUDGED = frozenset({"check", "plan", "apply", "verify", "project", "batch"})
 _SIGNS = {"+": "added", "-": "dropped", ">": "renamed", "~": "changed"}
 _CELLS = {"reads": "reads", "itself": "–", "if rows allow": "if rows allow", "cannot": "cannot"}
@@ -62,13 +64,17 @@ class _Page:
     def __init__(self) -> None:
         self.headings: list[tuple[str, str]] = []
         self._numbers = count(1)
+        self._cells: tuple[tuple[Known, ...], list[list[views.Cell]]] | None = None
 
     def body(self, outcome: Outcome) -> Iterator[str]:
         for section in sections(outcome):
             yield self._section(section)
         yield from self._views(outcome)
-        for part in outcome.parts:
+        for part in outcome.parts[:PARTS]:
             yield from self._views(part, f"{part.title}: ")
+        left = len(outcome.parts) - PARTS
+        if left > 0:
+            yield f"<p>The schemas of {left:,} more parts are left out; choose subjects with -s to see them.</p>"
 
     def _heading(self, title: str) -> str:
         id_ = f"s{next(self._numbers)}"
@@ -118,7 +124,7 @@ class _Page:
         if not any(each.at for each in known.versions) or len(known.versions) < 2:
             return ""
         shown = known.versions[-views.VERSIONS :]
-        cells = views.matrix(shown)
+        cells = self._matrix_of(shown)
         rows = [
             "".join(
                 [
@@ -139,23 +145,30 @@ class _Page:
             return ""
         names = [each.name for each in shown]
         title = f"{before}Compatibility of versions"
+        cells = self._matrix_of(shown)
         rows = [
-            f'<th scope="row">{escape(names[at])}</th>' + "".join(map(_verdict_cell, cells))
-            for at, cells in enumerate(views.matrix(shown))
+            f'<th scope="row">{escape(names[at])}</th>' + "".join(map(_verdict_cell, each))
+            for at, each in enumerate(cells)
         ]
         head = self._heading(title)
         table = _table(title, ("reader ↓ writer →", *names), rows, "matrix")
         left = len(known.versions) - len(shown)
         note = "A reader of the row's version reads rows that the column's version wrote, by Avro's rules."
         note += f" {left} earlier versions are left out." if left else ""
-        return f"<section>{head}\n<p>{note}</p>\n{table}{_reasons(names, shown)}</section>"
+        return f"<section>{head}\n<p>{note}</p>\n{table}{_reasons(names, cells)}</section>"
+
+    def _matrix_of(self, shown: tuple[Known, ...]) -> list[list[views.Cell]]:
+        # Asked for twice on a page, and of wide schemas it takes a while.
+        if self._cells is None or self._cells[0] != shown:
+            self._cells = (shown, views.matrix(shown))
+        return self._cells[1]
 
 
-def _reasons(names: Sequence[str], shown: Sequence[Known]) -> str:
+def _reasons(names: Sequence[str], matrix: Sequence[Sequence[views.Cell]]) -> str:
     """Why a version cannot read another, as text: what is only seen when a mouse rests on it is not seen by all."""
     told = [
         f"<li>{escape(names[at])} and rows of {escape(names[by])}: {escape(cell.why)}</li>"
-        for at, cells in enumerate(views.matrix(shown))
+        for at, cells in enumerate(matrix)
         for by, cell in enumerate(cells)
         if cell.why
     ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from lakeevolve.model import path as paths
-from lakeevolve.model.change import AddField, Change
+from lakeevolve.model.change import AddField, Change, RenameField
 from lakeevolve.model.sentence import short_json, told_change
 from lakeevolve.model.types import NO_DEFAULT, Array, AvroType, Map, Record, Union, branch_names, describe
 from lakeevolve.report.text import sign
@@ -77,7 +77,7 @@ def tree(diff: Diff) -> tuple[list[Row], int]:
     old = {node.path: node for node in nodes(diff.old.root)}
     new = list(nodes(diff.new.root))
     origin = {node.path: _origin(node.path, diff.renames) for node in new}
-    told = _by_place(diff.changes, old, {node.path for node in new})
+    told = _by_place(diff.changes, old, {node.path for node in new}, diff.renames)
     taken = {path for path in origin.values() if path in old}
     rows = [_row(old.get(origin[node.path]), node, told) for node in new]
     gone = [node for path, node in old.items() if path not in taken]
@@ -98,12 +98,17 @@ def _origin(path: str, renames: Mapping[str, str]) -> str:
     return path
 
 
-def _by_place(changes: Sequence[Change], old: Mapping[str, Node], new: set[str]) -> dict[tuple[str, str], list[Change]]:
+def _by_place(
+    changes: Sequence[Change], old: Mapping[str, Node], new: set[str], renames: Mapping[str, str]
+) -> dict[tuple[str, str], list[Change]]:
     """The changes by the row that tells them: ("new", path) for what came, ("old", path) for the rest."""
     found: dict[tuple[str, str], list[Change]] = {}
     for change in changes:
-        came = isinstance(change, AddField)
-        place = change.path
+        came = isinstance(change, AddField | RenameField)
+        place = change.new_path if isinstance(change, RenameField) else change.path
+        if place not in new and place not in old:
+            # Dropped inside of what has another name by now.
+            place = _origin(place, renames)
         # A change inside a renamed field is told by its new path, one of a dropped field by its old one, and what
         # is inside a list or a map without fields of its own belongs to the field around it.
         while place and place not in new and place not in old:
