@@ -37,6 +37,7 @@ from lakeevolve.model.sentence import told_change
 from lakeevolve.planning.plan import Plan, Step, load_plan
 from lakeevolve.planning.sound import refuse_unsound
 from lakeevolve.planning.stale import differs
+from lakeevolve.replaying.forward import protected
 from lakeevolve.replaying.prove import check_preconditions, prove_staged
 from lakeevolve.replaying.result import ReplayResult
 from lakeevolve.replaying.verify import verify
@@ -406,6 +407,7 @@ class _Run:
             evolution,
             chain,
             files,
+            protects=self._promised(chain),
             hint=self.plan.hint,
             engine=self.engine,
             progress=lambda done, of: self.progress("prove", done, of),
@@ -422,6 +424,11 @@ class _Run:
                 hint=hint,
             )
         return proof
+
+    def _promised(self, chain: tuple[Version, ...]) -> list[Version]:
+        """The versions whose readers the mode promises something, but for those whose breaking is waived."""
+        waived = {number for finding in self.plan.findings if finding.waived for number in finding.versions}
+        return [each for each in protected(self.plan.mode, chain) if each.number not in waived]
 
     def _abandon(self, staged: Staged) -> None:
         self.journal.forget(staged.abandon())
