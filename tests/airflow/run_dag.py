@@ -8,6 +8,8 @@ way, as JSON:
     there, which is made before.
 ``before_apply``
     Python that runs before a plan is applied, each time.
+``answer``
+    What somebody answers who is asked for an approval.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -50,12 +54,47 @@ def run_before_apply(code: str) -> None:
     tasks.apply_plan = run
 
 
+def answer(choice: str) -> None:
+    """Answer a question while ``dag.test()`` waits for that, as the interface does."""
+    sleep = time.sleep
+
+    def answering(seconds: float) -> None:
+        sleep(seconds)
+        if threading.current_thread() is threading.main_thread():
+            _answer(choice)
+
+    time.sleep = answering
+
+
+def _answer(choice: str) -> None:
+    from airflow.models.hitl import HITLDetail
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.models.trigger import handle_event_submit
+    from airflow.triggers.base import TriggerEvent
+    from airflow.utils import timezone
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        for asked in session.scalars(select(HITLDetail)).all():
+            task = session.get(TaskInstance, asked.ti_id)
+            if task is None or str(task.state) != "awaiting_input":
+                continue
+            asked.responded_by = {"id": "ann", "name": "Ann"}
+            asked.responded_at = timezone.utcnow()
+            asked.chosen_options = [choice]
+            event = TriggerEvent(asked.as_resume_event_payload())
+            handle_event_submit(event, task_instance=task, session=session)
+
+
 def main(file: str, dag_id: str, conf: str, out: str, happens: str) -> None:
     on_the_way = json.loads(happens)
     if "kill" in on_the_way:
         kill_at_file(*on_the_way["kill"])
     if "before_apply" in on_the_way:
         run_before_apply(on_the_way["before_apply"])
+    if "answer" in on_the_way:
+        answer(on_the_way["answer"])
 
     from airflow.dag_processing.dagbag import DagBag
     from airflow.models.renderedtifields import RenderedTaskInstanceFields

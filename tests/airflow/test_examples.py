@@ -154,6 +154,19 @@ def test_a_store_that_does_not_answer_is_tried_again(airflow: Any, orders: Calla
     assert rows(table) == EVOLVED
 
 
+@pytest.mark.parametrize("answer", ["Approve", "Reject"])
+def test_a_plan_is_applied_when_somebody_says_so_in_airflow_s_interface(
+    airflow: Any, orders: Callable[..., str], answer: str
+) -> None:
+    table = orders(airflow.place)
+    before = rows(table)
+    ran = airflow.run("asked", {}, folder=Path(__file__).with_name("dags"), answer=answer)
+    assert ran.state == "success", ran.log
+    assert ran.tasks["ask"] == ("success", 1)
+    assert ran.tasks["apply"][0] == ("success" if answer == "Approve" else "skipped")
+    assert rows(table) == (EVOLVED if answer == "Approve" else before)
+
+
 @pytest.fixture
 def lake(tmp_path: Path, airflow: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """A project with three Iceberg tables, one of which cannot follow its schema, in a catalog that only an Airflow

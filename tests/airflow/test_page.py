@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -25,3 +26,9 @@ def test_the_page_names_everything_that_can_be_imported() -> None:
     table = re.findall(r"^\|[^|]*\|([^|]*)\|([^|]*)\|$", PAGE, re.MULTILINE)
     named = {name for row in table for cell in row for name in re.findall(r"`(\w+)`", cell)}
     assert set(airflow.__all__) <= named
+
+
+def test_the_page_asks_in_airflow_s_interface_as_the_tested_dag_does() -> None:
+    dag = Path(__file__).with_name("dags").joinpath("asked.py").read_text(encoding="utf-8")
+    asking = dag[dag.index("    ask = ") : dag.index("    apply = ")]
+    assert textwrap.dedent(asking) in PAGE
