@@ -10,7 +10,7 @@ from lakeevolve._version import __version__
 
 LIBRARIES = ("pyiceberg", "deltalake", "pyarrow", "fastavro", "typer")
 #: What extras bring; told where it is installed.
-EXTRAS = ("duckdb", "polars", "polars-avro", "obstore")
+EXTRAS = ("duckdb", "polars", "polars-avro", "obstore", "confluent-kafka")
 
 
 def versions() -> str:

@@ -22,6 +22,7 @@ from lakeevolve.model.types import Union
 from lakeevolve.sources.folder import files_of, text_of
 from lakeevolve.sources.references import parse_with
 from lakeevolve.sources.registry import Reference
+from lakeevolve.sources.registry.inline import normal
 from lakeevolve.sources.size import refuse_large
 
 INDEX: Final = ".registry.json"
@@ -57,9 +58,9 @@ class Line:
 
 
 def identity(text: str, references: tuple[Reference, ...]) -> str:
-    """What makes two schemas the same one: their JSON, however it is set, and what they refer to."""
+    """What makes two schemas the same one: their JSON, however it is written, and what they refer to."""
     try:
-        said = json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"))
+        said = json.dumps(normal(json.loads(text)), sort_keys=True, separators=(",", ":"))
     except ValueError:
         # A bare name, as int.
         said = json.dumps(text.strip())

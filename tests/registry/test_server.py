@@ -84,7 +84,18 @@ def test_a_schema_has_one_id_in_all_subjects_and_is_registered_once(two: Ours) -
     spaced = json.dumps(dict(reversed(A1.items())), indent=3)
     assert two.put("b", spaced) == 1
     assert two.ask("GET", "/subjects/b/versions") == [1]
+    for same in (
+        {**A1, "name": "shop.A", "namespace": "other"},
+        {"type": "record", "name": "shop.A", "fields": [{"name": "x", "type": {"type": "int"}}]},
+    ):
+        assert two.put("b", same) == 1
+    for other in ({**A1, "doc": "d"}, {**A1, "aliases": ["B"]}, {**A1, "namespace": ""}):
+        assert two.put(f"other{len(two.ask('GET', '/subjects'))}", other) not in (1, 2)
     assert two.ask("GET", "/schemas/ids/1/subjects") == ["a", "b"]
+    plain = {"type": "record", "name": "P", "fields": []}
+    two.put("p", {**plain, "namespace": ""})
+    assert two.put("p", plain) == two.ask("GET", "/subjects/p/versions/1")["id"]
+    assert two.ask("GET", "/subjects/p/versions") == [1]
 
 
 def test_a_schema_is_looked_up_in_its_subject(two: Ours) -> None:

@@ -109,3 +109,35 @@ def _definitions(node: Any, namespace: str) -> Iterator[tuple[str, Any]]:
         else:
             for key in ("type", "items", "values"):
                 yield from _definitions(node.get(key), namespace)
+
+
+def normal(node: Any, namespace: str = "") -> Any:
+    """A schema's JSON in the one form that all ways of writing the same schema have: names in full, primitive types as
+    their names. Docs, aliases, defaults and properties are part of it.
+
+    >>> normal({"type": "record", "name": "R", "namespace": "", "fields": [{"name": "x", "type": {"type": "int"}}]})
+    {'type': 'record', 'name': 'R', 'fields': [{'name': 'x', 'type': 'int'}]}
+    """
+    if isinstance(node, str):
+        return node if node in PRIMITIVES or node in _KINDS else qualify(node, namespace)
+    if isinstance(node, list):
+        return [normal(each, namespace) for each in node]
+    if not isinstance(node, dict):
+        return node
+    if defines(node):
+        full = declared(node, namespace)
+        inner = full.rpartition(".")[0]
+        made = {key: value for key, value in node.items() if key != "namespace"} | {"name": full}
+        if isinstance(node.get("aliases"), list):
+            made["aliases"] = [qualify(each, inner) if isinstance(each, str) else each for each in node["aliases"]]
+        if isinstance(node.get("fields"), list):
+            made["fields"] = [
+                {**each, "type": normal(each["type"], inner)} if isinstance(each, dict) and "type" in each else each
+                for each in node["fields"]
+            ]
+        return made
+    if set(node) == {"type"}:
+        return normal(node["type"], namespace)
+    return {
+        key: normal(value, namespace) if key in ("type", "items", "values") else value for key, value in node.items()
+    }
