@@ -150,7 +150,7 @@ def _start(weed: str, folder: Path) -> tuple[subprocess.Popen[bytes], Store, lis
     }
     with (folder / "log").open("ab") as log:
         process = subprocess.Popen(
-            command, cwd=data, env=variables, stdout=log, stderr=log, stdin=subprocess.DEVNULL, preexec_fn=_die_with_us
+            command, cwd=data, env=variables, stdout=log, stderr=log, stdin=subprocess.DEVNULL, preexec_fn=die_with_us
         )
     ready = False
     try:
@@ -173,7 +173,7 @@ def _end(process: subprocess.Popen[bytes], ports: list[int]) -> None:
             path.unlink(missing_ok=True)
 
 
-def _die_with_us() -> None:
+def die_with_us() -> None:
     """Have the kernel end the store if the test run is killed before it can (PR_SET_PDEATHSIG)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
@@ -228,7 +228,7 @@ def stand_between() -> Iterator[Callable[[str], Between]]:
                     [sys.executable, str(Path(__file__).with_name("between.py")), url],
                     stdout=subprocess.PIPE,
                     text=True,
-                    preexec_fn=_die_with_us,
+                    preexec_fn=die_with_us,
                 )
             )
             running.callback(process.kill)
