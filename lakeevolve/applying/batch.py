@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 from lakeevolve.applying.application import Application
 from lakeevolve.applying.apply import apply
 from lakeevolve.config.approvals import Approval, require
+from lakeevolve.engines import Engine, open_engine
 from lakeevolve.errors import ConfigError, Interrupted, LakeEvolveError, worst
 from lakeevolve.planning.plan import Plan, load_plan
 from lakeevolve.tables import open_table
@@ -114,6 +115,7 @@ def apply_batch(
     window: Window | None = None,
     jobs: int = 1,
     require_idle: timedelta | None = None,
+    engine: Any = None,
     resume: bool = False,
     dry_run: bool = False,
     open_: Callable[[str], Table] = open_table,
@@ -126,7 +128,7 @@ def apply_batch(
     ----------
     files:
         Saved plans; two for the same table run one after the other.
-    allow, require_idle, resume, dry_run:
+    allow, require_idle, engine, resume, dry_run:
         As for :func:`lakeevolve.applying.apply.apply`.
     approvals:
         Those that are there: a plan that none covers is not applied. None: no approval is asked for.
@@ -149,7 +151,13 @@ def apply_batch(
     if jobs < 1:
         raise ConfigError("at least one plan runs at a time", where=f"jobs={jobs}")
     last = None if within is None else now() + within
-    run = _Run(allow, approvals, max_bytes, last, window, require_idle, resume, dry_run, open_, watch, now)
+    with open_engine(engine) as opened:
+        run = _Run(allow, approvals, max_bytes, last, window, require_idle, opened, resume, dry_run, open_, watch, now)
+        return _run_all(run, files, jobs)
+
+
+def _run_all(run: _Run, files: Sequence[str | Path], jobs: int) -> Batch:
+    """Run the plans, those of one table one after the other."""
     read = [run.read(str(file)) for file in files]
     tables: dict[str, list[int]] = {}
     for at, (_, plan, outcome) in enumerate(read):
@@ -194,6 +202,7 @@ class _Run:
     last: datetime | None
     window: Window | None
     require_idle: timedelta | None
+    engine: Engine
     resume: bool
     dry_run: bool
     open: Callable[[str], Table]
@@ -229,6 +238,7 @@ class _Run:
                 plan,
                 self.allow,
                 table=self.open(uri),
+                engine=self.engine,
                 resume=self.resume,
                 dry_run=self.dry_run,
                 require_idle=self.require_idle,

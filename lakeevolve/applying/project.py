@@ -91,6 +91,7 @@ def apply_project(
     dry_run: bool = False,
     resume: bool = False,
     require_idle: timedelta | None = None,
+    engine: Any = None,
     open_: OpenTable = open_table,
     watch: Watch = _unwatched,
 ) -> Parts:
@@ -100,7 +101,7 @@ def apply_project(
     ----------
     planned:
         What :func:`lakeevolve.planning.project.plan_project` gave. Parts without a plan stay as they are.
-    allow, dry_run, resume, require_idle:
+    allow, dry_run, resume, require_idle, engine:
         As for :func:`lakeevolve.applying.apply.apply`.
     approvals:
         Those that are there: a plan that none covers is not applied. None: no approval is asked for.
@@ -120,6 +121,7 @@ def apply_project(
             plan,
             allow,
             table=open_(uri),
+            engine=opened,
             dry_run=dry_run,
             resume=resume,
             progress=watch(uri),
@@ -143,7 +145,8 @@ def apply_project(
             done = replace(each, value=None, error=_stopped(str(stop) or "interrupted", getattr(stop, "hint", None)))
         return replace(done, plan=each.value)
 
-    return Parts(planned.project, "apply", tuple(part(each) for each in planned.parts), planned.findings)
+    with open_engine(engine) as opened:
+        return Parts(planned.project, "apply", tuple(part(each) for each in planned.parts), planned.findings)
 
 
 def _stopped(what: str, hint: str | None = None) -> LakeEvolveError:

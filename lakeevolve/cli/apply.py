@@ -11,7 +11,7 @@ import typer
 
 from lakeevolve.cli.console import progress_bars
 from lakeevolve.cli.emit import emit
-from lakeevolve.cli.options import FindingsFormat, FindingsOutput, TableOption, open_with
+from lakeevolve.cli.options import EngineOption, FindingsFormat, FindingsOutput, TableOption, open_with
 from lakeevolve.cli.project import ConfigOption, SubjectOption
 from lakeevolve.cli.signals import stoppable
 
@@ -85,6 +85,7 @@ def apply(
     jobs: Annotated[str, typer.Option("--jobs", help="Of a folder: how many plans run at once.", metavar="N")] = "1",
     subject: SubjectOption = None,
     config: ConfigOption = None,
+    engine: EngineOption = None,
     option: TableOption = None,
     format: FindingsFormat = "text",
     output: FindingsOutput = None,
@@ -106,6 +107,7 @@ def apply(
         "resume": resume,
         "dry_run": dry_run,
         "require_idle": duration(require_idle, "--require-idle"),
+        "engine": engine,
     }
     where: dict[str, Any] = {"approvals": approvals, "format": format, "output": output}
     if plan is None:
@@ -130,6 +132,7 @@ def _apply_one(
     resume: bool,
     dry_run: bool,
     require_idle: timedelta | None,
+    engine: str | None,
     approvals: str | None,
     config: str | None,
     register: str | None,
@@ -164,6 +167,7 @@ def _apply_one(
                 saved,
                 frozenset(allow),
                 table=open_with(saved.table["uri"], option),
+                engine=engine,
                 resume=resume,
                 dry_run=dry_run,
                 progress=progress,

@@ -197,8 +197,8 @@ EngineOption = Annotated[
     str | None,
     typer.Option(
         "--engine",
-        help="Who reads and compares: local, local://N (threads), processes://N, dask://HOST:PORT, spark:MASTER, "
-        "sc://HOST:PORT.",
+        help="Who reads, compares and writes files: local, local://N (threads), processes://N, dask://HOST:PORT, "
+        "spark:MASTER, sc://HOST:PORT.",
         metavar="ENGINE",
     ),
 ]

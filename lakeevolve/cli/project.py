@@ -249,6 +249,7 @@ def apply_all(
     resume: bool,
     dry_run: bool,
     require_idle: timedelta | None,
+    engine: str | None,
     format: str,
     output: Sequence[str] | None,
 ) -> int:
@@ -275,6 +276,7 @@ def apply_all(
                 dry_run=dry_run,
                 resume=resume,
                 require_idle=require_idle,
+                engine=engine,
                 watch=_watching(progress),
             )
         return _told(parts, None, format, output)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
@@ -24,6 +25,8 @@ TRIES: Final = 3
 class _Attempt(Generic[Item]):
     item: Item
     failed: int = 0
+    #: Where it was run last: other threads may use the same engine, and one of them may have replaced that since.
+    by: Executor | None = None
 
 
 class ExecutorEngine:
@@ -51,6 +54,7 @@ class ExecutorEngine:
     def __init__(self, executor: Executor, *, window: int = 64) -> None:
         self._executor = executor
         self._window = window
+        self._replacing = threading.Lock()
 
     def map_unordered(
         self,
@@ -74,8 +78,13 @@ class ExecutorEngine:
     def close(self) -> None:
         """The executor belongs to whoever handed it over."""
 
+    def _replace(self, dead: Executor | None) -> None:
+        """Have another executor in the place of one whose workers died, unless another thread saw to it."""
+        with self._replacing:
+            if self._executor is dead:
+                self._executor = self._again()
+
     def _again(self) -> Executor:
-        """An executor in the place of one whose workers died."""
         raise EngineError(
             "the workers died, and the executor takes no more work",
             hint="nothing was committed; see the workers' logs (memory is the usual cause) and run again",
@@ -94,7 +103,7 @@ class ExecutorEngine:
                     attempt = suspects.popleft() if suspects else again.popleft() if again else _next(source)
                     if attempt is None:
                         break
-                    running[self._submit(function, attempt.item)] = attempt
+                    running[self._submit(function, attempt)] = attempt
                 if not running:
                     return
                 broken: list[_Attempt[Item]] = []
@@ -113,19 +122,20 @@ class ExecutorEngine:
                     broken += running.values()
                     running.clear()
                     suspects.extend(_failed(broken[0], None) if alone else each for each in broken)
-                    self._executor = self._again()
+                    for attempt in broken:
+                        self._replace(attempt.by)
         finally:
-            for future in running:
-                future.cancel()
             # What has begun is let end, so that nothing is written behind the back of who cleans up after a failure.
-            wait(running)
+            wait([future for future in running if not future.cancel()])
 
-    def _submit(self, function: Callable[[Item], Result], item: Item) -> Future[Result]:
+    def _submit(self, function: Callable[[Item], Result], attempt: _Attempt[Item]) -> Future[Result]:
+        executor = attempt.by = self._executor
         try:
-            return self._executor.submit(Quiet(function), item)
+            return executor.submit(Quiet(function), attempt.item)
         except BrokenExecutor:
-            self._executor = self._again()
-            return self._executor.submit(Quiet(function), item)
+            self._replace(executor)
+            executor = attempt.by = self._executor
+            return executor.submit(Quiet(function), attempt.item)
         except RuntimeError as error:
             raise EngineError(
                 "the executor was shut down and takes no more work", hint="hand over one that is open"

@@ -114,7 +114,8 @@ def test_the_whole_way_from_plan_to_history(
     assert run(capsys, "show", saved) == said
     run(capsys, "apply", saved, "--yes", code=1)
     run(capsys, "apply", saved, "--yes", "--allow", "backfill", "--allow", "rewrite", "--dry-run")
-    assert "equal" in run(capsys, "apply", saved, "--yes", "--allow", "backfill", "--allow", "rewrite")
+    allowed = ["--allow", "backfill", "--allow", "rewrite"]
+    assert "equal" in run(capsys, "apply", saved, "--yes", *allowed, "--engine", "processes://1")
     assert "already applied" in run(capsys, "apply", saved, "--yes", "--allow", "backfill", "--allow", "rewrite")
     assert "equal" in run(capsys, "verify", table, "--full")
     assert "equal" in run(capsys, "verify", table, "--engine", "processes://1")

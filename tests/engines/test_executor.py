@@ -87,6 +87,16 @@ def test_what_cannot_be_sent_is_refused_before_anything_runs(processes: ProcessE
         list(processes.map_unordered(lambda task: task, TASKS))
 
 
+def test_threads_may_share_an_engine_whose_workers_die(tmp_path: Path, processes: ProcessEngine) -> None:
+    def run(number: int) -> list[int]:
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        return sorted(processes.map_unordered(partial(once, folder, "die" if number else "fail"), TASKS))
+
+    with ThreadPoolExecutor(3) as threads:
+        assert list(threads.map(run, range(3))) == [SQUARES] * 3
+
+
 def test_a_foreign_pool_whose_worker_died_is_not_replaced() -> None:
     with ProcessPoolExecutor(1) as pool, pytest.raises(EngineError, match="takes no more work"):
         list(ExecutorEngine(pool).map_unordered(die, TASKS))
