@@ -291,7 +291,7 @@ class _Notes:
         self._path = None if path is None else Path(path)
         digests = "".join(schema.digest for line in lines for schema in line.versions)
         self._head = hashlib.sha256(digests.encode()).hexdigest()
-        self._known: dict[str, Adopted] = {}
+        self._known: dict[str, Mapping[str, Any]] = {}
         if self._path is not None:
             self._read(self._path)
 
@@ -306,7 +306,7 @@ class _Notes:
         for line in rest:
             try:
                 record = json.loads(line)
-                self._known[record["uri"]] = _from_json(record["uri"], record)
+                self._known[record["key"]] = record
             except (ValueError, KeyError, TypeError):
                 # The run was killed while it wrote this line.
                 continue
@@ -323,16 +323,24 @@ class _Notes:
             ) from error
 
     def get(self, uri: str) -> Adopted | None:
-        return self._known.get(uri)
+        try:
+            return _from_json(uri, self._known[_key(uri)])
+        except (LakeEvolveError, KeyError, TypeError):
+            return None
 
     def add(self, found: Adopted) -> None:
         # What could not be read may be there the next time.
         if self._path is not None and found.kind != "unreadable":
-            self._write(self._path, json.dumps({**found.to_json(), "uri": found.uri}), "a")
+            self._write(self._path, json.dumps({**found.to_json(), "key": _key(found.uri)}), "a")
 
     def end(self) -> None:
         if self._path is not None:
             self._path.unlink(missing_ok=True)
+
+
+def _key(uri: str) -> str:
+    # A URI may hold a credential, which no file is to keep.
+    return hashlib.sha256(uri.encode()).hexdigest()
 
 
 def by_subject(found: Iterable[Adopted]) -> Iterator[tuple[str, list[Adopted]]]:

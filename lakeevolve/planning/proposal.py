@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from lakeevolve.redaction import public_uri
+
 if TYPE_CHECKING:
     from lakeevolve.planning.adoption import Adopted, Adoption
     from lakeevolve.planning.candidates import Candidate
@@ -35,10 +37,10 @@ def text(word: str) -> str:
 
 
 def placed(uri: str, folder: Path) -> str:
-    """A path or URI as it reads from a folder, in place of the working directory."""
+    """A path or URI as it reads from a folder, in place of the working directory, without credentials."""
     root, here = folder.resolve(), Path.cwd()
     if root == here.resolve() or "://" in uri:
-        return uri
+        return public_uri(uri)
     lake = _LAKE.match(uri)
     if lake:
         catalog, name = lake.groups()

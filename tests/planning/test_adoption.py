@@ -18,6 +18,7 @@ from lakeevolve.errors import ConfigError, SourceNotFound, TableNotFound
 from lakeevolve.model.schema import Schema
 from lakeevolve.planning.adoption import Adopted, adoption
 from lakeevolve.planning.project import check_project, plan_project
+from lakeevolve.report.adoption import of_adoption
 from lakeevolve.report.project import code_of_all
 from lakeevolve.tables import open_table
 
@@ -230,7 +231,7 @@ def test_a_run_that_stopped_goes_on_where_it_was(lake: Any, schemas: Path, tmp_p
     with pytest.raises(KeyboardInterrupt):
         adoption(uris, [str(schemas)], notes=notes, open_=stops)
     # What was being written when it was killed is no line.
-    notes.write_text(notes.read_text() + '{"uri": "del')
+    notes.write_text(notes.read_text() + '{"key": "del')
     after: list[str] = []
 
     def opens(uri: str) -> Any:
@@ -243,6 +244,28 @@ def test_a_run_that_stopped_goes_on_where_it_was(lake: Any, schemas: Path, tmp_p
     assert [each.kind for each in survey.tables] == ["behind"] * 4
     assert survey.to_json() == adoption(uris, [str(schemas)]).to_json()
     assert not notes.exists()
+
+
+def test_no_file_keeps_a_credential(lake: Any, schemas: Path, tmp_path: Path) -> None:
+    uri = made(lake, V1)
+    secret = "delta:s3://key:tOpSeCrEt@bucket/orders"
+    notes = tmp_path / "notes"
+
+    def opens(wanted: str) -> Any:
+        if wanted != secret:
+            raise KeyboardInterrupt
+        return open_table(uri)
+
+    with pytest.raises(KeyboardInterrupt):
+        adoption([secret, uri], [str(schemas)], notes=notes, open_=opens)
+    assert len(notes.read_text().splitlines()) == 2
+    seen = [notes.read_text()]
+    # The second run takes the first table from the notes: it opens the other alone.
+    survey = adoption([secret, uri], [str(schemas)], notes=notes, open_=lambda _: open_table(uri))
+    seen += [survey.to_yaml(), json.dumps(survey.to_json()), of_adoption(survey).text(), survey._repr_html_()]
+    assert [each.kind for each in survey.tables] == ["behind", "behind"]
+    for text in seen:
+        assert "tOpSeCrEt" not in text
 
 
 def test_notes_of_other_schemas_are_not_believed(lake: Any, schemas: Path, tmp_path: Path) -> None:
