@@ -59,6 +59,9 @@ class _Handler(BaseHTTPRequestHandler):
     server: Server
     protocol_version = "HTTP/1.1"
     timeout = _IDLE
+    # Head and body in one piece: apart, each answer waits for the client's delayed acknowledgement of the head.
+    wbufsize = -1
+    disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
         self._answer()

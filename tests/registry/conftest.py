@@ -34,8 +34,17 @@ def record(name: str, *fields: tuple[str, Any]) -> dict[str, Any]:
     }
 
 
+@pytest.fixture(scope="session")
+def usual_authorities(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of one authority in place of the hundreds that every client would read anew."""
+    file = tmp_path_factory.mktemp("authorities") / "usual.pem"
+    pytest.importorskip("trustme").CA().cert_pem.write_to_path(str(file))
+    return file
+
+
 @pytest.fixture(autouse=True)
-def no_registry_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_registry_in_the_environment(monkeypatch: pytest.MonkeyPatch, usual_authorities: Path) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(usual_authorities))
     for variable in (URL, USER, PASSWORD, TOKEN, CLUSTER, CA, CERTIFICATE, KEY):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(client, "_FIRST_WAIT", 0.005)
@@ -94,6 +103,7 @@ class Told:
 
 
 class _Told(BaseHTTPRequestHandler):
+    wbufsize = -1
     told: Told
 
     def do_GET(self) -> None:
