@@ -76,17 +76,25 @@ def test_from_elsewhere_paths_are_those_of_the_file(
     assert main(["plan", "--detailed-exitcode", "--fail-on", "never"]) == 3
 
 
-def test_a_file_that_is_there_is_never_written_over(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (place / "lakeevolve.yaml").write_text("version: 1\n")
+@pytest.fixture
+def schemas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the schemas alone."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(SAMPLES / "orders", tmp_path / "schemas" / "orders")
+    return tmp_path
+
+
+def test_a_file_that_is_there_is_never_written_over(schemas: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (schemas / "lakeevolve.yaml").write_text("version: 1\n")
     assert main(["init", "--yes"]) == 2
     assert "there already" in capsys.readouterr().err
-    assert (place / "lakeevolve.yaml").read_text() == "version: 1\n"
+    assert (schemas / "lakeevolve.yaml").read_text() == "version: 1\n"
 
 
-def test_without_a_terminal_it_wants_yes(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_it_wants_yes(schemas: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["init"]) == 2
     assert "--yes" in capsys.readouterr().err
-    assert not (place / "lakeevolve.yaml").exists()
+    assert not (schemas / "lakeevolve.yaml").exists()
 
 
 @pytest.mark.parametrize("args", [["empty"], ["gone"], [".", "--mode", "SIDEWAYS"]])
@@ -100,8 +108,10 @@ def test_what_cannot_be_begun_says_why(
     assert not list(tmp_path.rglob("lakeevolve.yaml"))
 
 
-def test_on_a_terminal_it_asks(place: Path) -> None:
+def test_on_a_terminal_it_asks(schemas: Path) -> None:
     """The first subject is left out, the mode is chosen, and the file is agreed to."""
+    place = schemas
+    shutil.copytree(SAMPLES / "customers", place / "schemas" / "customers")
     talker, terminal = pty.openpty()
     env = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "dumb"}
     command = [sys.executable, "-m", "lakeevolve", "init"]

@@ -315,12 +315,12 @@ def test_no_row_is_read(lake: Any, schemas: Path, rows: Rows) -> None:
     assert (one.kind, one.version) == ("behind", 1)
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(400, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [6, pytest.param(400, marks=pytest.mark.long)])
 def test_what_a_table_costs_does_not_grow_with_how_many_there_are(
     lake: Any, schemas: Path, rows: Rows, count: int, tmp_path: Path
 ) -> None:
     uris = [made(lake, (V1, V2, V3)[number % 3], f"t{number:03}") for number in range(count)]
-    lake.append(uris[-1], rows(le.load((V1, V2, V3)[(count - 1) % 3]), 200_000, 1))
+    lake.append(uris[-1], rows(le.load((V1, V2, V3)[(count - 1) % 3]), 50_000, 1))
 
     def cost(chosen: list[str]) -> tuple[float, int]:
         began, read = time.process_time(), _read_bytes()
