@@ -36,7 +36,7 @@ from lakeevolve.model.change import Change
 from lakeevolve.model.sentence import told_change
 from lakeevolve.planning.plan import Plan, Step, load_plan
 from lakeevolve.planning.sound import refuse_unsound
-from lakeevolve.planning.stale import differs
+from lakeevolve.planning.stale import differs, told_version
 from lakeevolve.replaying.forward import protected
 from lakeevolve.replaying.prove import check_preconditions, prove_staged
 from lakeevolve.replaying.result import ReplayResult
@@ -150,7 +150,14 @@ def _refuse_stale(plan: Plan, table: Table) -> None:
         raise PlanError("the plan is for another table", where=plan.table["uri"], hint="make a plan for this table")
     reason = differs(plan, table.state)
     if reason is not None:
-        raise StalePlan(f"the plan is stale: {reason}", where=plan.table["uri"], hint="make the plan again")
+        newest = table.history(hint=plan.hint)[-1]
+        moved = (newest.number, newest.digest) != (plan.base_version, plan.base_digest)
+        winner = f": it is at {told_version(newest)}" if moved else ""
+        raise StalePlan(
+            f"the plan is stale: {reason}{winner}",
+            where=plan.table["uri"],
+            hint="lakeevolve plan --rebase PLAN makes it again on top of that",
+        )
 
 
 def _refuse_gone_back(plan: Plan, table: Table) -> None:

@@ -13,6 +13,7 @@ from lakeevolve.planning.make import make as make_plan
 from lakeevolve.planning.make import plan as make
 from lakeevolve.planning.make import with_rows
 from lakeevolve.planning.plan import Inputs, Plan
+from lakeevolve.planning.stale import told_version
 from lakeevolve.planning.threeway import Conflict, Side, merge
 from lakeevolve.tables import open_table
 from lakeevolve.tables.base import Table, Version
@@ -193,14 +194,9 @@ def _winner(versions: tuple[Version, ...], since: int, path: str) -> str:
     """The version that changed what stands at a path, as far as its number tells; else all versions since."""
     for before, after in zip(versions[since - 1 :], versions[since:], strict=False):
         if any(_same_place(change.path, path) for change in diff(before.schema, after.schema).changes):
-            return _told(after)
-    return _told(versions[-1])
+            return told_version(after)
+    return told_version(versions[-1])
 
 
 def _same_place(changed: str, path: str) -> bool:
     return paths.within(changed, path) or paths.within(path, changed)
-
-
-def _told(version: Version) -> str:
-    who = f"plan {version.plan[:12]}" if version.plan else "made by others"
-    return f"version {version.number} ({who})"

@@ -11,7 +11,7 @@ from typing import Any
 
 from lakeevolve.planning.plan import Plan
 from lakeevolve.tables import open_table
-from lakeevolve.tables.base import State, Table, pinned
+from lakeevolve.tables.base import State, Table, Version, pinned
 
 
 def staleness(plan: Plan, table: Table | None = None) -> str | None:
@@ -29,6 +29,12 @@ def differs(plan: Plan, state: State) -> str | None:
     if moved:
         return "since the plan was made, the table's " + " and ".join(moved) + " changed"
     return None
+
+
+def told_version(version: Version) -> str:
+    """A version and who made it, for people."""
+    who = f"plan {version.plan[:12]}" if version.plan else "made by others"
+    return f"version {version.number} ({who})"
 
 
 def _moved(planned: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import lakeevolve as le
+from lakeevolve.__main__ import main
 from lakeevolve.applying import apply as module
 from lakeevolve.model.schema import Schema
 
@@ -108,3 +110,76 @@ def test_the_same_plan_landed_by_another_process_is_a_no_op(orders: str, monkeyp
     assert [version.number for version in le.open_table(orders).history()] == [1, 2]
     assert len(read(orders)) == 40
     assert le.verify(orders, full=True).ok
+
+
+@pytest.mark.parametrize("target", [REWRITTEN, WIDENED], ids=["rewrite", "metadata"])
+def test_a_delete_before_the_commit_stays_deleted(
+    orders: str, lake: Any, monkeypatch: pytest.MonkeyPatch, target: dict[str, Any]
+) -> None:
+    gone = read(orders)["id"].to_pylist()[0]
+    expected = sorted(each for each in read(orders)["id"].to_pylist() if each != gone)
+    before_the_commit(monkeypatch, lambda: delete(orders, gone), times=1)
+    done = le.apply(le.plan(orders, target), allow=("rewrite",))
+    assert (done.status, done.ok) == ("applied", True)
+    monkeypatch.undo()
+    assert sorted(read(orders)["id"].to_pylist()) == expected
+    assert le.verify(orders, full=True).ok
+
+
+@pytest.mark.parametrize("target", [REWRITTEN, WIDENED], ids=["rewrite", "metadata"])
+def test_a_compaction_before_the_commit_doubles_no_row(
+    orders: str, lake: Any, rows: Rows, monkeypatch: pytest.MonkeyPatch, target: dict[str, Any]
+) -> None:
+    lake.append(orders, rows(le.load(BASE), 15, 2))
+    expected = sorted(read(orders)["id"].to_pylist())
+    before_the_commit(monkeypatch, lambda: compact(orders), times=1)
+    done = le.apply(le.plan(orders, target), allow=("rewrite",))
+    assert (done.status, done.ok) == ("applied", True)
+    monkeypatch.undo()
+    assert sorted(read(orders)["id"].to_pylist()) == expected
+    assert le.verify(orders, full=True).ok
+
+
+def delete(uri: str, number: int) -> None:
+    if uri.startswith("delta:"):
+        from deltalake import DeltaTable
+
+        DeltaTable(uri.removeprefix("delta:")).delete(f"id = {number}")
+    else:
+        le.open_table(uri).iceberg.delete(f"id == {number}")  # type: ignore[attr-defined]
+
+
+def compact(uri: str) -> None:
+    if uri.startswith("delta:"):
+        from deltalake import DeltaTable
+
+        DeltaTable(uri.removeprefix("delta:")).optimize.compact()
+    else:
+        table = le.open_table(uri).iceberg  # type: ignore[attr-defined]
+        table.overwrite(table.scan().to_arrow())
+
+
+def test_of_two_plans_of_one_table_the_second_is_exit_4_and_names_the_first(
+    orders: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = le.plan(orders, ELSEWHERE), le.plan(orders, REWRITTEN)
+    le.apply(first)
+    state = le.open_table(orders).state
+    saved = second.save(tmp_path / "second.json")
+    assert main(["apply", str(saved), "--yes", "--allow", "rewrite"]) == 4
+    printed = capsys.readouterr().err
+    assert f"version 2 (plan {first.digest[:12]})" in printed
+    assert "--rebase" in printed
+    assert len(printed.splitlines()) == 3
+    assert le.open_table(orders).state == state
+
+
+def test_a_change_by_others_is_exit_4_and_named_so(
+    orders: str, lake: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved = le.plan(orders, REWRITTEN).save(tmp_path / "plan.json")
+    lake.add_column(orders, "note")
+    assert main(["apply", str(saved), "--yes", "--allow", "rewrite"]) == 4
+    printed = capsys.readouterr().err
+    assert "(made by others)" in printed
+    assert len(printed.splitlines()) == 3
