@@ -319,6 +319,8 @@ def test_no_row_is_read(lake: Any, schemas: Path, rows: Rows) -> None:
 def test_what_a_table_costs_does_not_grow_with_how_many_there_are(
     lake: Any, schemas: Path, rows: Rows, count: int, tmp_path: Path
 ) -> None:
+    # To make a table of Iceberg takes much longer than to look at one.
+    count = min(count, 100) if lake.format == "iceberg" else count
     uris = [made(lake, (V1, V2, V3)[number % 3], f"t{number:03}") for number in range(count)]
     lake.append(uris[-1], rows(le.load((V1, V2, V3)[(count - 1) % 3]), 50_000, 1))
 
