@@ -192,6 +192,12 @@ def options_for(uri: str, given: Sequence[str] | None) -> dict[str, Any]:
     return dict(options)
 
 
+#: What a plan's steps that nobody can run here are written as.
+EmitOption = Annotated[
+    str | None,
+    choice("--emit", ("spark-sql",), "Print, instead of the plan, its external steps as a file of Spark SQL."),
+]
+
 #: Who does the heavy work.
 EngineOption = Annotated[
     str | None,

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakeevolve.cli.console import note
+from lakeevolve.cli.console import note, write
 from lakeevolve.cli.emit import emit
 from lakeevolve.cli.options import (
+    EmitOption,
     FailOnOption,
     FindingsFormat,
     FindingsOutput,
@@ -85,6 +86,7 @@ def plan(
     detailed_exitcode: Annotated[
         bool, typer.Option("--detailed-exitcode", help="Exit 3 when the plan is clean and holds changes.")
     ] = False,
+    emit_as: EmitOption = None,
     changed: ChangedOption = None,
     no_registry: NoRegistryOption = False,
     subject: SubjectOption = None,
@@ -103,10 +105,10 @@ def plan(
         given = [old_rows, route, rename, not_rename, changed]
         if any(each is not None for each in (table, target)) or any(given) or mode != "BACKWARD":
             raise typer.BadParameter("a plan brings all of this along; leave it out", param_hint="--rebase")
-        return _rebased(rebase, out, detailed_exitcode, fail_on, option, format, output)
+        return _rebased(rebase, out, emit_as, detailed_exitcode, fail_on, option, format, output)
     if table is None and target is None:
         of_file = {"old_rows": old_rows, "route": route, "rename": rename, "not_rename": not_rename, "option": option}
-        only_project_options(**of_file, mode=mode != "BACKWARD")
+        only_project_options(**of_file, emit=emit_as, mode=mode != "BACKWARD")
         return plan_all(config, subject, changed, no_registry, out, detailed_exitcode, fail_on, format, output)
     if table is None or target is None:
         raise typer.BadParameter("give TABLE and TARGET, --rebase PLAN, or nothing for the whole project")
@@ -133,7 +135,7 @@ def plan(
         # Beside the plan, whose digest depends on no registry.
         for each in heard([target], mode, wanted, made):
             note(f"{each.severity}: {each.message} ({each.rule})")
-    return _done(made, wanted, out, detailed_exitcode, fail_on, format, output)
+    return _done(made, wanted, out, emit_as, detailed_exitcode, fail_on, format, output)
 
 
 def _opened(table: str, option: list[str] | None) -> Table | Description:
@@ -151,6 +153,7 @@ def _opened(table: str, option: list[str] | None) -> Table | Description:
 def _rebased(
     file: str,
     out: str | None,
+    emit_as: str | None,
     detailed_exitcode: bool,
     fail_on: str | None,
     option: list[str] | None,
@@ -162,7 +165,7 @@ def _rebased(
 
     before = load_plan(file)
     made = rebase(before, open_with(before.table["uri"], option))
-    code = _done(made, made.target, out, detailed_exitcode, fail_on, format, output)
+    code = _done(made, made.target, out, emit_as, detailed_exitcode, fail_on, format, output)
     if made.digest == before.digest:
         note("the intent digest stands: what was approved is what the plan holds")
     else:
@@ -174,6 +177,7 @@ def _done(
     made: Plan,
     wanted: Schema,
     out: str | None,
+    emit_as: str | None,
     detailed_exitcode: bool,
     fail_on: str | None,
     format: str,
@@ -184,7 +188,12 @@ def _done(
 
     if out is not None:
         made.save(out)
-    emit(of_plan(made, wanted), format, output)
+    if emit_as is not None:
+        from lakeevolve.report.sparksql import spark_sql
+
+        write(spark_sql(made), coloured=False)
+    else:
+        emit(of_plan(made, wanted), format, output)
     if out is not None:
         note(f"saved to {out}")
     if made.refused or failing(made.findings, fail_on or made.fail_on):

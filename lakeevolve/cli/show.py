@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from lakeevolve.cli.console import note
+from lakeevolve.cli.console import note, write
 from lakeevolve.cli.emit import emit
-from lakeevolve.cli.options import FindingsFormat, FindingsOutput, PlanArgument, TableOption, open_with
+from lakeevolve.cli.options import EmitOption, FindingsFormat, FindingsOutput, PlanArgument, TableOption, open_with
 
 
 def show(
     plan: PlanArgument,
+    emit_as: EmitOption = None,
     option: TableOption = None,
     format: FindingsFormat = "text",
     output: FindingsOutput = None,
@@ -19,7 +20,12 @@ def show(
     from lakeevolve.report.outcome import of_plan
 
     saved = load_plan(plan)
-    emit(of_plan(saved), format, output)
+    if emit_as is not None:
+        from lakeevolve.report.sparksql import spark_sql
+
+        write(spark_sql(saved), coloured=False)
+    else:
+        emit(of_plan(saved), format, output)
     try:
         reason = saved.stale(open_with(saved.table["uri"], option))
     except TableError as error:
