@@ -154,11 +154,12 @@ class _Evolution:
 
     def _fields(self, struct: StructType, base: Record, target: Record, path: str) -> list[NestedField]:
         made = []
+        columns = {each.name: each for each in struct.fields}
         for wanted in target.fields:
             here = paths.child(path, wanted.name)
             old = self.edits.renamed.get(here, wanted.name)
             was = None if here in self.edits.added else base.field(old)
-            column = by_name(struct, old) if was is not None else None
+            column = columns.get(old) if was is not None else None
             if was is None:
                 self.found.added.add(here)
                 made.append(self._new(wanted.name, wanted.type, here, doc=wanted.doc))

@@ -45,12 +45,23 @@ def locate(schema: IcebergSchema, root: AvroType | None, path: str) -> NestedFie
 def initial_values(schema: IcebergSchema, root: AvroType) -> dict[int, tuple[str, Any]]:
     """The leaves outside lists and maps that have a default for old rows in the metadata: path and default by field
     id."""
-    return {number: (path, value) for number, path, value in _initial(schema.as_struct(), root, paths.ROOT)}
+    struct = schema.as_struct()
+    if not _any_initial(struct):
+        return {}
+    return {number: (path, value) for number, path, value in _initial(struct, root, paths.ROOT)}
+
+
+def _any_initial(struct: StructType) -> bool:
+    return any(
+        each.initial_default is not None or (isinstance(each.field_type, StructType) and _any_initial(each.field_type))
+        for each in struct.fields
+    )
 
 
 def _initial(struct: StructType, type_: AvroType | None, path: str) -> Iterator[tuple[int, str, Any]]:
+    columns = {each.name: each for each in struct.fields}
     for name, inner, here in children(type_, struct, path):
-        column = by_name(struct, name)
+        column = columns.get(name)
         if column is None:
             continue
         if isinstance(column.field_type, StructType):

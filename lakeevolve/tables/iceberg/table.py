@@ -84,6 +84,8 @@ class IcebergHandle:
         self._table = table
         self._taken = table.metadata_location
         self._plain: bool | None = None
+        #: What the table alone says, and the columns that were left out for it.
+        self._alone: tuple[tuple[str, ...], Schema] | None = None
         self._held: dict[str, frozenset[int]] = {}
         self._histories: dict[str | None, History] = {}
         self._entries: dict[int | None, Entries] = {}
@@ -140,9 +142,15 @@ class IcebergHandle:
             self._histories = {}
 
     def derived(self, hint: Schema | None = None, renames: Mapping[str, str] | None = None) -> Schema:
-        return Derivation(hint, renames or {}, left_out=self._left_out).schema(
-            self._current_schema(), self._location.identifier[-1]
-        )
+        if hint is not None or renames:
+            return self._derived(hint, renames or {})
+        if self._alone is None or self._alone[0] != self._left_out:
+            self._alone = self._left_out, self._derived(None, {})
+        return self._alone[1]
+
+    def _derived(self, hint: Schema | None, renames: Mapping[str, str]) -> Schema:
+        derivation = Derivation(hint, renames, left_out=self._left_out)
+        return derivation.schema(self._current_schema(), self._location.identifier[-1])
 
     def _current_schema(self) -> Any:
         snapshot = self._snapshot(self._location.snapshot)
