@@ -250,14 +250,13 @@ def _refuse_columns(table: Table, versions: Sequence[Version], held: Mapping[str
 def _at(given: datetime | str | None) -> datetime | None:
     if given is None:
         return None
-    if isinstance(given, str):
-        try:
-            given = datetime.fromisoformat(given)
-        except ValueError as error:
-            raise ConfigError(
-                "the moment is no time", where=given[:40], hint="write it as 2026-01-31T12:00:00+00:00"
-            ) from error
-    return given.replace(tzinfo=UTC) if given.tzinfo is None else given.astimezone(UTC)
+    try:
+        when = datetime.fromisoformat(given) if isinstance(given, str) else given
+    except ValueError as error:
+        raise ConfigError(
+            "the moment is no time", where=str(given)[:40], hint="write it as 2026-01-31T12:00:00+00:00"
+        ) from error
+    return when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
 
 
 def _position(moments: Sequence[tuple[int, datetime | None]], when: datetime, where: str) -> int:

@@ -20,7 +20,9 @@ from lakeevolve.model.find import find_field
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import NULL, AvroType, Field, Json, Record, Union, describe, is_null, without_null
 from lakeevolve.model.value import value
+from lakeevolve.rules import fixture
 from lakeevolve.rules.findings import Finding
+from lakeevolve.rules.fixture import Fixture
 from lakeevolve.rules.meaning import MEANING
 from lakeevolve.rules.rule import Rule
 
@@ -67,13 +69,35 @@ UPDATE_REQUIRED = Rule(
     "add the version to the contract once its consumer has been tested with it",
 )
 
-RULES = (FIELD_GONE, CANNOT_READ, OPTIONAL, MEANING_CHANGED, UPDATE_REQUIRED)
+FIXTURE_DIFFERS = Rule(
+    "CONTRACT-FIXTURE-DIFFERS",
+    "error",
+    "A committed record no longer reads as a consumer expects",
+    "The contract holds a record of some version and what the consumer has to get of it. With this schema it gets "
+    "something else, cannot read it, or the record is none of its version.",
+    "the contract expects total 3.0 of an old record, whose amount is no longer an alias of total",
+    "keep what the consumer reads, or agree on the fixture with its owner",
+)
+
+RULES = (FIELD_GONE, CANNOT_READ, OPTIONAL, MEANING_CHANGED, UPDATE_REQUIRED, FIXTURE_DIFFERS)
 
 #: What becomes of rows whose version a contract does not list.
 HELD_BACK: Final = "contract-update-required"
 
 _KEYS: Final = frozenset(
-    {"contract", "owner", "subject", "reader", "fields", "accepts", "mode", "result", "event_id", "description"}
+    {
+        "contract",
+        "owner",
+        "subject",
+        "reader",
+        "fields",
+        "accepts",
+        "mode",
+        "result",
+        "event_id",
+        "description",
+        "fixtures",
+    }
 )
 _FIELD_KEYS: Final = frozenset({"path", "type", "required", "meaning"})
 
@@ -140,6 +164,8 @@ class Contract:
         The name and version of its results, such as ``orders-projection.2``.
     event_id:
         The path of the field that tells events apart, if there is one.
+    fixtures:
+        Records with what the consumer has to get of each.
     """
 
     name: str
@@ -151,6 +177,7 @@ class Contract:
     mode: str | None = None
     result: str = ""
     event_id: str | None = None
+    fixtures: tuple[Fixture, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The contract as its file has it, a reader schema written out: ``load_contract`` gives it back."""
@@ -164,6 +191,7 @@ class Contract:
             "mode": self.mode,
             "result": self.result,
             "event_id": self.event_id,
+            "fixtures": [each.to_json() for each in self.fixtures],
         }
         return {key: value for key, value in found.items() if value}
 
@@ -190,7 +218,10 @@ class Contract:
         if self.subject and subject and self.subject != subject:
             return
         who = f"the consumer {self.name}" + (f" (owner: {self.owner})" if self.owner else "")
-        for found in self._judged(candidate, len(history) + 1):
+        run = [
+            FIXTURE_DIFFERS.finding(path, it, it, said) for path, it, said in fixture.judge(self, candidate, history)
+        ]
+        for found in (*self._judged(candidate, len(history) + 1), *run):
             yield replace(found, breaks=who, consumers=(self.name,), subject=subject)
 
     def _judged(self, candidate: Schema, number: int) -> Iterator[Finding]:
@@ -308,7 +339,8 @@ def load_contract(source: str | Path | Mapping[str, Any] | Contract) -> Contract
     """A contract from its file (YAML or JSON), or from what stands in one.
 
     ``{contract: name, owner, subject, reader: source | fields: [{path, type, required, meaning}], accepts: [versions],
-    mode, result, event_id}``. A ``reader`` that is a path is found from the contract's folder.
+    mode, result, event_id, fixtures: [{version, record, expect}]}``. A ``reader`` that is a path is found from the
+    contract's folder.
 
     Raises
     ------
@@ -351,6 +383,7 @@ def load_contract(source: str | Path | Mapping[str, Any] | Contract) -> Contract
         record.get("mode"),
         str(record.get("result") or f"{record['contract']}.1"),
         record.get("event_id"),
+        fixture.fixtures_of(record.get("fixtures") or (), where),
     )
 
 
