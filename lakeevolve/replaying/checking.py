@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakeevolve.replaying import counts, predicates
 from lakeevolve.replaying.compare import Mismatch, aligned, differences
@@ -19,6 +20,7 @@ from lakeevolve.replaying.filehash import FileHash
 from lakeevolve.replaying.judging import check_multiset, find, plain
 from lakeevolve.replaying.leafsums import LeafSum, leaf_sum, numbers_of
 from lakeevolve.replaying.multiset import Rows
+from lakeevolve.replaying.preconditions import reach
 from lakeevolve.replaying.sides import (
     RAW_READER,
     Batches,
@@ -53,6 +55,7 @@ class Checked:
     samples: predicates.Samples | None = None
     refused: set[str] = field(default_factory=set)
     readable: bool = True
+    null: set[str] = field(default_factory=set)
 
     @property
     def evidence(self) -> FileEvidence:
@@ -114,6 +117,11 @@ def take(job: Job, found: Checked, rows: Rows) -> None:
         found.hash.update(batch)
     if job.sums or job.asked:
         _count(job, found, batch)
+    for path in job.must_hold(found.file) if job.required else ():
+        numbers, values = reach(batch, path, job.folds.newest.schema)
+        if values.null_count:
+            held = pc.unique(numbers.filter(values.is_null()))
+            _hold_null(found, path, offset + held[0].as_py(), len(held))
     if found.samples is not None:
         found.samples.look(batch)
     for consumer in job.consumers:
@@ -122,6 +130,15 @@ def take(job: Job, found: Checked, rows: Rows) -> None:
             if wrong is not None:
                 found.note([wrong])
                 found.refused.add(consumer.name)
+
+
+def _hold_null(found: Checked, path: str, row: int, rows: int) -> None:
+    """Note nulls where the schema has a value: one mismatch of the file and column, with the first row."""
+    found.mismatched += rows
+    if path not in found.null:
+        found.null.add(path)
+        why = "holds a null, and the schema says that there is a value"
+        found.mismatches.append(Mismatch(found.file.path, row, path, "", "", why, RAW_READER))
 
 
 def _count(job: Job, found: Checked, batch: pa.RecordBatch) -> None:

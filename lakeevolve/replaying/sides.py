@@ -75,6 +75,8 @@ class Job:
         Who is asked for a second opinion on some rows.
     anew:
         The files that are being written anew.
+    required:
+        Columns that the table lets be null and the schema does not, by path.
     store:
         Who tells how many rows and bytes a file should have: the table. None: nobody.
     """
@@ -93,7 +95,17 @@ class Job:
     consumers: tuple[Consumer, ...] = ()
     oracle: Oracle | None = None
     anew: frozenset[str] = frozenset()
+    required: tuple[str, ...] = ()
     store: counts.Store | None = None
+
+    def must_hold(self, file: DataFile) -> tuple[str, ...]:
+        """Of the required columns, those in which no row of a file may be null.
+
+        A row that is older than a column may, if its owner said so, wherever it lies by now: only what was appended
+        since the last such column has no older row.
+        """
+        left = [version.number for version in self.folds.versions if "null" in version.fills.values()]
+        return self.required if not left or (file.appended and file.version >= left[-1]) else ()
 
     @property
     def record(self) -> Record:

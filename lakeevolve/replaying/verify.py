@@ -39,7 +39,7 @@ from lakeevolve.replaying.sides import (
 )
 from lakeevolve.replaying.since import Changed, as_mismatch, changed_since, meant
 from lakeevolve.replaying.why import explained
-from lakeevolve.tables.assumed import assumptions, by_precondition
+from lakeevolve.tables.assumed import assumptions, by_precondition, left_optional
 from lakeevolve.tables.base import DataFile, Predicate, Table, Version
 from lakeevolve.tables.drift import drift
 
@@ -181,6 +181,7 @@ class _Run:
             self.table.ordered,
             self.table.foreign,
             softly=any(faults.has(other, faults.NULL_LIST_OF_STRUCTS) for other in others),
+            required=left_optional(self.table, self.folds.newest),
             store=self.table,
         )
         inferred = sum(file.inferred for file in self.files)

@@ -25,7 +25,7 @@ from lakeevolve.model.types import (
     is_optional,
     without_null,
 )
-from lakeevolve.tables.base import Precondition
+from lakeevolve.tables.base import Precondition, Table, Version
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,15 @@ def assumptions(table: Schema, taken_for: Schema) -> tuple[Assumption, ...]:
     [('state', 'symbols-known')]
     """
     return tuple(_at(table.root, taken_for.root, paths.ROOT))
+
+
+def left_optional(table: Table, newest: Version) -> tuple[str, ...]:
+    """The columns, by path, that may be null in a table although the schema which its marker holds says otherwise; none
+    where no marker holds it: then :func:`assumptions` are asked of all rows."""
+    if newest.derived and not newest.recorded:
+        return ()
+    found = assumptions(table.derived(), newest.schema)
+    return tuple(one.path for one in found if one.precondition == "no-nulls")
 
 
 def by_precondition(found: tuple[Assumption, ...]) -> Mapping[Precondition, tuple[Assumption, ...]]:

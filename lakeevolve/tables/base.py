@@ -123,7 +123,8 @@ class DataFile:
     for, ``inferred`` whether that had to be read off its footer. ``added`` is the snapshot id or Delta version that
     added it. ``misread`` holds top-level columns of which some readers give another value than the metadata says, each
     with that value; ``defaulted`` the leaves, by path, that the file lacks and that read a default in the metadata, as
-    the table's own library holds it. ``handle`` is the format module's own.
+    the table's own library holds it; ``appended`` whether the table says that its rows came with it, and from no older
+    file. ``handle`` is the format module's own.
     """
 
     path: str
@@ -135,6 +136,7 @@ class DataFile:
     handle: Any = field(default=None, compare=False, repr=False)
     misread: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     defaulted: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    appended: bool = field(default=False, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

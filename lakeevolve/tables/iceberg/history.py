@@ -21,7 +21,7 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table.delete_file_index import DeleteFileIndex
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.snapshots import Operation, Snapshot
 from pyiceberg.transforms import IdentityTransform
 
 from lakeevolve.errors import TableError
@@ -362,6 +362,9 @@ def data_files(
                 added=entry.snapshot_id,
                 handle=handle,
                 defaulted=defaulted(theirs.file_path),
+                appended=snapshot is not None
+                and snapshot.summary is not None
+                and snapshot.summary.operation == Operation.APPEND,
             )
         )
     return tuple(found)
