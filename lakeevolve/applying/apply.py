@@ -319,10 +319,11 @@ class _Run:
             # Staging has proved on the schema what can be, where no row can be read.
             unread = unreadable(self.table.findings())
             proof = None if unread else self._prove(staged, evolution, chain, files)
+            # Whoever listens may stop here, and nothing is sent yet.
+            self.progress("commit", 0, 1)
         except BaseException:
             self._abandon(staged)
             raise
-        self.progress("commit", 0, 1)
         try:
             self.table.commit(staged, tuple(entry_of(version) for version in chain))
         except BaseException:

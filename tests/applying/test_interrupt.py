@@ -100,6 +100,23 @@ def test_after_the_commit_the_new_files_are_live_and_stay(
     assert main(["apply", str(saved), "--yes", "--allow", "rewrite"]) == 0
 
 
+@pytest.mark.parametrize("phase", ["rewrite", "prove", "commit"])
+def test_who_listens_may_stop_apply_in_any_phase_before_the_commit(lake: Any, saved: Path, phase: str) -> None:
+    stored = set((lake.folder / "lake").rglob("*.parquet"))
+    heard = []
+
+    def listen(at: str, done: int, _of: int) -> None:
+        heard.append(at)
+        if at == phase and (done == 0 or phase != "commit"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        le.apply(saved, allow=("rewrite",), progress=listen)
+    assert phase in heard
+    assert set((lake.folder / "lake").rglob("*.parquet")) == stored
+    assert le.open_table(le.load_plan(saved).table["uri"]).schema == le.load(BASE)
+
+
 def test_an_interruption_is_a_keyboard_interrupt_in_python(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "prove_staged", stop(signal.SIGINT))
     with pytest.raises(KeyboardInterrupt) as caught:
