@@ -176,7 +176,12 @@ def test_sizes_are_bytes_or_have_a_unit(text: str, bytes_: int) -> None:
             10,
             "subjects.orders.renames: two renames lead to one field (total); keep one rename for each field",
         ),
-        ("delta:lake/orders", "hudi:orders", 8, "'hudi:orders' is no URI of a table; write iceberg:... or delta:..."),
+        (
+            "delta:lake/orders",
+            "hudi:orders",
+            8,
+            "'hudi:orders' is no URI of a table; write iceberg:... or delta:... or parquet:...",
+        ),
         ("version: 1", "version: 2", 1, "version is the version of the file's format; write version: 1"),
         ("version: 1\n", "", 1, "version is missing"),
         ("pin: data", "pin: data\n    pin: schema", 24, "the key 'pin' is there twice, first on line 23; keep one"),
