@@ -9,6 +9,7 @@ from typing import Any, Final
 from pyiceberg.exceptions import ValidationError
 from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table.metadata import TableMetadataUtil
+from pyiceberg.typedef import IcebergBaseModel
 
 from lakeevolve.model.change import Change
 from lakeevolve.model.schema import Schema
@@ -24,7 +25,8 @@ _KEPT: Final = ("lakeevolve.", "schema.", "write.", "commit.", "history.", "form
 
 def planning_of(table: IcebergHandle) -> dict[str, Any]:
     """What a plan needs to know of a table: its metadata, and what of its files decides about routes."""
-    metadata = json.loads(table.iceberg.metadata.model_dump_json())
+    # The model of format version 3 refuses to be written as a table's metadata, which this is not.
+    metadata = json.loads(IcebergBaseModel.model_dump_json(table.iceberg.metadata))
     metadata["properties"] = {
         key: value for key, value in (metadata.get("properties") or {}).items() if key.startswith(_KEPT)
     }
