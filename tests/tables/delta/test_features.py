@@ -135,7 +135,8 @@ def test_a_feature_for_writers_that_nobody_here_keeps_up_lets_rows_be_read_and_n
     feature: str, make: Make
 ) -> None:
     uri = make([feature])
-    assert (le.verify(uri).ok, le.verify(uri).rows) == (True, 2)
+    replay = le.verify(uri)
+    assert (replay.ok, replay.rows) == (True, 2)
     refused(uri, f"the feature {feature}")
 
 
