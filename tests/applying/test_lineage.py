@@ -106,7 +106,9 @@ def test_rows_tell_their_origin_only_from_the_columns_that_are_named(orders: Any
     told = pq.read_table(tmp_path / "rows.parquet").to_pylist()
     raw = [row for batch in le.open_table(uri).read() for row in batch.to_pylist()]
     assert sorted(row["offset"] for row in told) == sorted(str(row["_at"]) for row in raw)
-    assert sorted(row["topic"] for row in told) == sorted("unknown" if row["_topic"] is None else row["_topic"] for row in raw)
+    assert sorted(row["topic"] for row in told) == sorted(
+        "unknown" if row["_topic"] is None else row["_topic"] for row in raw
+    )
     assert {row["partition"] for row in told} == {"unknown"}
     with pytest.raises(ConfigError, match="already"):
         found.save_rows(tmp_path / "rows.parquet")

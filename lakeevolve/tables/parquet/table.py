@@ -279,7 +279,7 @@ class Table:
     def findings(self) -> tuple[Finding, ...]:
         return ()
 
-    def resume(self, plan_digest: str) -> None:
+    def resume(self, plan_digest: str | None) -> None:
         """Nothing to do: a new folder appears whole or not at all."""
 
     def progress_of(self, plan_digest: str) -> Literal["none", "partly", "done"]:

@@ -90,7 +90,7 @@ TYPES: list[tuple[Any, Any, str, str | None]] = [
     ("long", logical("long", "timestamp-micros"), "rewrite", None),
     (logical("long", "timestamp-micros"), "long", "rewrite", None),
     ("int", logical("int", "date"), "rewrite", None),
-    ("string", logical("string", "uuid"), "rewrite", None),
+    ("string", logical("string", "uuid"), "rewrite", "values-valid"),
     (
         {"type": "fixed", "name": "F", "size": 16},
         {"type": "fixed", "name": "F", "size": 16, "logicalType": "uuid"},
