@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from lakeevolve.errors import UnsupportedTable
 from lakeevolve.model import path as paths
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import (
@@ -65,7 +66,11 @@ def left_optional(table: Table, newest: Version) -> tuple[str, ...]:
     where no marker holds it: then :func:`assumptions` are asked of all rows."""
     if newest.derived and not newest.recorded:
         return ()
-    found = assumptions(table.derived(), newest.schema)
+    try:
+        found = assumptions(table.derived(), newest.schema)
+    except UnsupportedTable:
+        # Files that do not go together tell of no columns; each is judged by what it has.
+        return ()
     return tuple(one.path for one in found if one.precondition == "no-nulls")
 
 
