@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 from lakeevolve.applying import ledger
 from lakeevolve.applying.application import Application, undo_of
 from lakeevolve.applying.conversion import Conversion
+from lakeevolve.applying.counted import Files
 from lakeevolve.applying.interrupt import Landed, interrupted
 from lakeevolve.applying.journal import Journal, Leftovers, clean
 from lakeevolve.applying.proofs import SUFFIX
@@ -87,7 +88,8 @@ def apply(
     dry_run:
         Check staleness, permits and the data's preconditions, and stop before anything is written.
     progress:
-        Called with the phase, the files done and the files in all.
+        Called with the phase, the files done and the files in all; while files are rewritten these are numbers that
+        know their bytes (:class:`~lakeevolve.applying.counted.Files`).
     approval:
         The approval that covers the plan, for the ledger. Whether one is needed is the caller's to say.
     require_idle:
@@ -373,12 +375,12 @@ class _Run:
         changes = self._changes()
         rewrite = self.table.must_rewrite(changes, files, self.plan.fills)
 
-        done = 0
+        every, done = Files(len(rewrite), sum(file.bytes for file in rewrite)), Files(0, 0)
 
-        def written(_file: DataFile) -> None:
+        def written(file: DataFile) -> None:
             nonlocal done
-            done += 1
-            self.progress("rewrite", done, len(rewrite))
+            done = Files(done + 1, done.bytes + file.bytes)
+            self.progress("rewrite", done, every)
 
         return Evolution(
             base=before.schema,

@@ -36,18 +36,30 @@ def note(text: str) -> None:
 
 @contextmanager
 def progress_bars() -> Iterator[Callable[[str, int, int], None]]:
-    """Progress on stderr, one bar per phase; nothing where stderr is no terminal."""
+    """Progress on stderr, one bar per phase with the time that is left, and bytes where they are known; nothing where
+    stderr is no terminal."""
     if not sys.stderr.isatty():
         yield lambda _phase, _done, _of: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.filesize import decimal
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     with Progress(
         TextColumn("{task.description:<8}"),
         BarColumn(),
         MofNCompleteColumn(),
+        TextColumn("{task.fields[stored]}"),
         TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
     ) as bars:
@@ -55,7 +67,9 @@ def progress_bars() -> Iterator[Callable[[str, int, int], None]]:
 
         def show(phase: str, done: int, of: int) -> None:
             if phase not in tasks:
-                tasks[phase] = bars.add_task(phase, total=of)
-            bars.update(tasks[phase], completed=done, total=of)
+                tasks[phase] = bars.add_task(phase, total=of, stored="")
+            whole = getattr(of, "bytes", None)
+            stored = "" if whole is None else f"{decimal(getattr(done, 'bytes', 0))} of {decimal(whole)}"
+            bars.update(tasks[phase], completed=done, total=of, stored=stored)
 
         yield show
