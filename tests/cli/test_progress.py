@@ -40,11 +40,8 @@ def test_nothing_is_shown_where_nobody_looks(capfd: pytest.CaptureFixture[str]) 
 
 
 def test_a_rewrite_is_told_in_files_that_know_their_bytes(lake: Any, rows: Any) -> None:
-    old: dict[str, Any] = {
-        "type": "record",
-        "name": "R",
-        "fields": [{"name": "id", "type": "long"}, {"name": "v", "type": "int"}],
-    }
+    fields = [{"name": "id", "type": "long"}, {"name": "v", "type": "int"}]
+    old: dict[str, Any] = {"type": "record", "name": "R", "fields": fields}
     new = {**old, "fields": [*fields, {"name": "c", "type": "string", "default": "x"}]}
     uri = lake.create("t", le.load(old), rows(le.load(old), 30, 1))
     lake.append(uri, rows(le.load(old), 30, 2))
