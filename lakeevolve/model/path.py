@@ -15,7 +15,17 @@ ITEMS: Final = "[]"
 VALUES: Final = "{}"
 
 _SEGMENT = re.compile(r"\[\]|\{\}|<([^>]*)>|\.?`((?:[^`]|``)*)`|\.?([^.\[\]{}<>`]+)")
+_AVRO = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _PLAIN = re.compile(r"[^.\[\]{}<>`\s]+\Z")
+
+
+def is_avro_name(name: str) -> bool:
+    """Whether strict parsing takes a name for one of Avro's (Avro 1.12, "Names").
+
+    >>> is_avro_name("a_b"), is_avro_name("a-b"), is_avro_name("1x")
+    (True, False, False)
+    """
+    return _AVRO.match(name) is not None
 
 
 def child(parent: str, name: str) -> str:

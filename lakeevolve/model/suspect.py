@@ -57,7 +57,10 @@ class Suggestion:
 
     @property
     def fix(self) -> str:
-        """The exact alias to add."""
+        """The exact alias to add; the rename to declare where strict parsing would refuse the alias."""
+        if not paths.is_avro_name(self.alias):
+            rename = f"{self.old_path}={self.new_path}"
+            return f"{self.alias} is no Avro name and cannot be an alias: declare it, --rename '{rename}'"
         return f'add "aliases": ["{self.alias}"] to the field {self.new_path}'
 
     def to_json(self) -> dict[str, Json]:

@@ -100,12 +100,30 @@ def mismatch(fault: Fault) -> Finding:
     """The types stand for each other and have different names."""
     old, new = (None if t is None else without_null(t) for t in (fault.old, fault.new))
     was, is_ = (t.name if isinstance(t, (Record, Enum, Fixed)) else None for t in (old, new))
-    fix = CHANGED.fix if was is None else f'add "aliases": ["{was}"] to the type'
+    fix = CHANGED.fix
+    if was is not None and not paths.is_avro_name(short_name(was)):
+        # Strict parsing refuses such an alias, and declared renames are of fields.
+        fix = (
+            "the old name is no Avro name, and no alias can hold it: waive the finding, or give the type a new history"
+        )
+    elif was is not None:
+        fix = f'add "aliases": ["{written_alias(was, is_ or "")}"] to the type'
     message = "the type has another name, and the old one is not among its aliases"
     if fault.direction == "forward":
         message = "older readers know the type by its old name only"
         fix += "; that helps readers of old data only: to protect older readers, keep the name"
     return CHANGED.finding(fault.path, was, is_, message, fix=fix)
+
+
+def written_alias(old: str, new: str) -> str:
+    """The alias for a full name as a type of the name *new* has to write it.
+
+    Without a dot it would stand for a name in the type's own namespace (Avro 1.12, "Aliases").
+
+    >>> written_alias("R", "x.S"), written_alias("x.R", "S"), written_alias("R", "S")
+    ('.R', 'x.R', 'R')
+    """
+    return f".{old}" if "." in new and "." not in old else old
 
 
 def collision(fault: Fault) -> Finding:
@@ -142,7 +160,9 @@ def declared(step: Step, history: Sequence[Schema]) -> Iterator[Finding]:
                 change.new_path,
                 "the rename is declared by the owner",
                 breaks="readers that know only the Avro schema: they do not find the old values",
-                fix=f'add "aliases": ["{paths.leaf(old)}"] to the field as soon as its producer agrees',
+                fix=f'add "aliases": ["{paths.leaf(old)}"] to the field as soon as its producer agrees'
+                if paths.is_avro_name(paths.leaf(old))
+                else "keep the rename declared: the old name is no Avro name, and no alias can hold it",
                 versions=(step.version,),
             )
     for was, is_ in step.diff.unused:
@@ -183,6 +203,8 @@ def changes(step: Step, history: Sequence[Schema]) -> Iterator[Finding]:
                 path = change.after or change.path
                 type_ = find_type(step.diff.new.root, path)
                 inner = None if type_ is None else without_null(type_)
+                if isinstance(inner, (Record, Enum, Fixed)) and change.old in inner.aliases:
+                    continue
                 in_union = inner is not type_ or paths.leaf(path).startswith("<")
                 risky = in_union and isinstance(inner, (Enum, Fixed))
                 yield NAMESPACE_CHANGED.finding(
@@ -192,7 +214,7 @@ def changes(step: Step, history: Sequence[Schema]) -> Iterator[Finding]:
                     "the type moved to another namespace",
                     severity="warning" if risky else "info",
                     breaks="Avro Java, which looks for an enum or a fixed in a union by its full name" if risky else "",
-                    fix=f'add "aliases": ["{change.old}"] to the type',
+                    fix=f'add "aliases": ["{written_alias(change.old, change.new)}"] to the type',
                     versions=versions,
                 )
 

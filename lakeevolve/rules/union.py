@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lakeevolve.model.change import ReorderBranches
-from lakeevolve.model.types import Record, describe
+from lakeevolve.model.types import Record, Union, describe
 from lakeevolve.rules.fault import Fault
 from lakeevolve.rules.findings import Finding
+from lakeevolve.rules.name import written_alias
 from lakeevolve.rules.rule import Rule
 from lakeevolve.rules.step import Step
 
@@ -45,7 +46,10 @@ def branch(fault: Fault) -> Finding:
     if fault.direction == "backward":
         fix = BRANCH_REMOVED.fix
         if isinstance(fault.branch, Record):
-            fix = f'keep the branch; where it was renamed, add "aliases": ["{fault.branch.name}"] to the new type'
+            news = fault.new.branches if isinstance(fault.new, Union) else () if fault.new is None else (fault.new,)
+            spaced = next((t.name for t in news if isinstance(t, Record) and "." in t.name), "")
+            alias = written_alias(fault.branch.name, spaced)
+            fix = f'keep the branch; where it was renamed, add "aliases": ["{alias}"] to the new type'
         return BRANCH_REMOVED.finding(fault.path, named, None, "the union no longer has the branch", fix=fix)
     return BRANCH_ADDED.finding(fault.path, None, named, "older readers do not know the branch")
 

@@ -519,3 +519,45 @@ def test_what_is_no_contract_is_an_error(record: Make) -> None:
 
 def test_a_day_may_be_given_for_the_waivers(record: Make) -> None:
     assert check(record(("a", "int")), [], today=date(2030, 1, 1)).findings == ()
+
+
+# Advice -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("R", "x.S"), ("x.R", "y.S"), ("x.R", "S"), ("R", "S"), ("R", "x.R"), ("x.R", "y.R"), ("x.R", "R")],
+)
+@pytest.mark.parametrize("union", [False, True])
+def test_the_alias_that_is_advised_for_a_named_type_clears_the_finding(old: str, new: str, union: bool) -> None:
+    def made(name: str, **more: Any) -> Schema:
+        type_ = {"type": "record", "name": name, "fields": [], **more}
+        other = {"type": "record", "name": "Other", "fields": []}
+        fields = [{"name": "f", "type": [type_, other]}]
+        return parse({"type": "record", "name": "Top", "fields": fields} if union else type_)
+
+    about = {"NAME-CHANGED", "NAME-NAMESPACE-CHANGED", "UNION-BRANCH-REMOVED"}
+    (found,) = (each for each in check(made(new), [made(old)]).findings if each.rule in about)
+    advised = json.loads("{" + found.fix[found.fix.index('"aliases"') : found.fix.index("]") + 1] + "}")
+    after = check(made(new, **advised), [made(old)])
+    assert after.compatible
+    assert not about & set(rules(after))
+
+
+def test_where_the_old_name_is_no_avro_name_the_advice_is_a_declared_rename() -> None:
+    old = parse({"type": "record", "name": "R", "fields": [{"name": "a-b", "type": "int"}]}, lenient=True)
+    new = parse({"type": "record", "name": "R", "fields": [{"name": "a_b", "type": "int"}]})
+    found = only(check(new, [old]), "NAME-RENAME-SUSPECTED")
+    assert "--rename 'a-b=a_b'" in found.fix
+    assert '"aliases"' not in found.fix
+    after = check(new, [old], renames=[("a-b", "a_b")])
+    assert after.compatible
+    assert "NAME-RENAME-SUSPECTED" not in rules(after)
+    assert '"aliases"' not in only(after, "NAME-RENAME-DECLARED").fix
+
+
+def test_no_alias_is_advised_that_strict_parsing_refuses() -> None:
+    old = parse({"type": "record", "name": "1x", "fields": []}, lenient=True)
+    found = only(check(parse({"type": "record", "name": "R", "fields": []}), [old]), "NAME-CHANGED")
+    assert '"aliases"' not in found.fix
+    assert "waive" in found.fix
