@@ -301,7 +301,7 @@ BAD: dict[str, tuple[Any, str, str]] = {
     "fields that are no list": ({"type": "record", "name": "R", "fields": {}}, "$.fields", "has to be a list"),
     "a record without a name": ({"type": "record", "fields": []}, "$", '"name" is missing'),
     "a record name with a dash": (record(name="a-b"), "$.name", "is not an Avro name"),
-    "an empty part of a namespace": (record(name="R", namespace="a..b"), "$", "is not an Avro name"),
+    "an empty part of a namespace": (record(name="R", namespace="a..b"), "$.namespace", "is not an Avro name"),
     "a namespace that is no text": (record(name="R", namespace=[]), "$.namespace", "not a list"),
     "a type named after a primitive": (record(name="x.int"), "$.name", "the name of the primitive int"),
     "a bad alias": (record(aliases=["a b"]), "$.aliases[0]", "is not an Avro name"),
@@ -538,10 +538,33 @@ def test_an_invalid_default_is_no_error_of_the_schema() -> None:
     assert schema.warnings == ()
 
 
-def test_a_namespace_that_java_accepts_is_a_warning() -> None:
+def test_a_namespace_with_hyphens_which_java_accepts_is_a_warning() -> None:
     schema = parse(record(namespace="com.my-company"))
     assert schema.record.name == "com.my-company.R"
     assert "com.my-company" in schema.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("head", "where"),
+    [
+        ({"name": "R", "namespace": "1 x!"}, "$.namespace"),
+        ({"name": "R", "namespace": "a.2b"}, "$.namespace"),
+        ({"name": "a b.R"}, "$.name"),
+    ],
+)
+def test_a_namespace_is_made_of_avro_names_and_of_others_with_a_warning_where_read_leniently(
+    head: dict[str, str], where: str
+) -> None:
+    source = record(**head)
+    with pytest.raises(SchemaError, match="is not made of Avro names") as caught:
+        parse(source)
+    assert caught.value.where is not None
+    assert caught.value.where.endswith(where)
+    schema = parse(source, lenient=True)
+    assert schema.record.name.endswith(".R")
+    assert "is not made of Avro names" in schema.warnings[0]
+    renamed = parse(record(name="S", aliases=[schema.record.name]))
+    assert renamed.record.aliases == (schema.record.name,)
 
 
 # Lines

@@ -897,3 +897,23 @@ def test_the_parts_of_a_record_are_a_tuple_to_whoever_asks() -> None:
         assert again == root
         assert hash(again) == hash(root)
     assert root == Fields(old.record, new.record, expected, (0,))
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader", "compatible"),
+    [
+        (("long", "timestamp-millis"), ("double", None), False),
+        (("int", "date"), ("float", None), False),
+        (("string", "uuid"), ("bytes", None), False),
+        (("bytes", None), ("string", "uuid"), False),
+        (("int", "date"), ("long", None), True),
+        (("int", None), ("long", "timestamp-millis"), True),
+    ],
+)
+def test_a_logical_type_comes_or_goes_with_no_promotion_but_that_of_int_to_long(
+    writer: tuple[str, str | None], reader: tuple[str, str | None], compatible: bool
+) -> None:
+    old, new = (parse({"type": name, **({"logicalType": of} if of else {})}) for name, of in (writer, reader))
+    kinds = [found.kind for found in resolve(old, new).incompatibilities]
+    assert kinds == ([] if compatible else ["LOGICAL_TYPE_MISMATCH"])
+    assert resolve(old, new, logical="ignore").compatible

@@ -42,6 +42,7 @@ MAX_TYPES: Final = 1_000_000
 MAX_FIXED_SIZE: Final = 2**31 - 1
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_HYPHENED: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 _FULL_NAME: Final = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*\.)*[A-Za-z_][A-Za-z0-9_]*\Z")
 _ORDERS: Final = frozenset({"ascending", "descending", "ignore"})
 _RECORD_KEYS: Final = frozenset({"type", "name", "namespace", "aliases", "doc", "fields"})
@@ -276,7 +277,8 @@ class Parser:
             self.messages.fail(f"{path}.namespace", f"a namespace is text, not {json_kind(own)}")
         full = qualify(name, namespace if own is None else own)
         if not _FULL_NAME.match(full):
-            self.check_name(full, path, f"{path}.name")
+            said = f"{path}.name" if "." in name or own is None else f"{path}.namespace"
+            self.check_name(full, said, f"{path}.name")
         if full.rpartition(".")[2] in PRIMITIVES:
             self.messages.fail(
                 f"{path}.name", f"a type may not have the name of the primitive {full.rpartition('.')[2]}"
@@ -309,15 +311,24 @@ class Parser:
             self.bad_name(f"{path}.name", name)
         return name
 
-    def check_name(self, full: str, namespace_path: str, name_path: str) -> None:
+    def check_name(self, full: str, namespace_path: str, name_path: str, *, alias: bool = False) -> None:
         namespace, _, short = full.rpartition(".")
         if not _NAME.match(short):
             self.bad_name(name_path, short)
         if namespace and not all(_NAME.match(part) for part in namespace.split(".")):
             if not all(namespace.split(".")):
                 self.bad_name(namespace_path, full)
-            # Avro Java does not look at namespaces, and names match without them.
-            self.messages.warn(namespace_path, f"the namespace {quote(namespace)} is not made of Avro names")
+            said = f"the namespace {quote(namespace)} is not made of Avro names"
+            # Avro Java does not look at namespaces, and names match without them: hyphens are found in schemas that are
+            # in use. An alias has to be able to name what an old schema, leniently read, was called.
+            if alias or all(_HYPHENED.match(part) for part in namespace.split(".")):
+                self.messages.warn(namespace_path, said)
+            else:
+                self.messages.tolerate(
+                    namespace_path,
+                    said,
+                    "its parts are made of letters, digits and _, and do not begin with a digit",
+                )
 
     def bad_name(self, path: str, name: str) -> None:
         if not name.rpartition(".")[2]:
@@ -346,7 +357,7 @@ class Parser:
                 self.bad_name(at, name)
             elif namespace is not None:
                 name = qualify(name, namespace)
-                self.check_name(name, at, at)
+                self.check_name(name, at, at, alias=True)
             found.append(name)
         return tuple(found)
 
