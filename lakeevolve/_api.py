@@ -53,9 +53,13 @@ def diff(old: Any, new: Any, renames: Mapping[str, str] | Iterable[tuple[str, st
     >>> [type(change).__name__ for change in diff(a, b).changes]
     ['PromoteType']
     """
+    from lakeevolve.model.declared import check_renames
     from lakeevolve.model.diff import diff as compare
+    from lakeevolve.model.renames import rename_pairs
 
-    return compare(load(old), load(new), renames=renames)
+    before, after, pairs = load(old), load(new), rename_pairs(renames)
+    check_renames(pairs, after, [before])
+    return compare(before, after, renames=pairs)
 
 
 def apply_changes(changes: Sequence[Change], old: Any) -> Schema:
@@ -101,13 +105,17 @@ def check(
     >>> check(new, [old]).compatible
     False
     """
+    from lakeevolve.model.declared import check_renames
+    from lakeevolve.model.renames import rename_pairs
     from lakeevolve.rules.modes import check as judge
     from lakeevolve.sources import expand
     from lakeevolve.sources import load as load_source
 
     sources = [history] if isinstance(history, str | Path) else history
     versions = [load_source(version, lenient=True) for source in sources for version in expand(source)]
-    return judge(load(candidate), versions, mode, contracts, policy, renames=renames, not_renames=not_renames)
+    wanted, pairs = load(candidate), rename_pairs(renames)
+    check_renames(pairs, wanted, versions)
+    return judge(wanted, versions, mode, contracts, policy, renames=pairs, not_renames=not_renames)
 
 
 def read_avro(path: str | Path, reader: Any = None, batch_size: int = 65_536) -> pa.RecordBatchReader:

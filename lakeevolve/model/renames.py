@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from lakeevolve.errors import ConfigError
 from lakeevolve.model import path as paths
@@ -21,9 +21,17 @@ def rename_pairs(renames: Renames, *, denied: bool = False) -> tuple[tuple[str, 
 
     What is *denied* to be a rename may name a path any number of times.
     """
-    given = list(renames.items()) if isinstance(renames, Mapping) else list(renames)
+    shape: Any = renames
+    if isinstance(shape, str) or not isinstance(shape, Iterable):
+        raise ConfigError(
+            "renames are pairs of paths, old and new",
+            where=repr(shape)[:80],
+            hint='write renames as [("amount", "total")] or {"amount": "total"}',
+        )
+    given: list[Any] = list(renames.items()) if isinstance(renames, Mapping) else list(renames)
     for pair in given:
-        if isinstance(pair, str) or len(pair) != 2 or not all(isinstance(side, str) and side for side in pair):
+        sides = pair if isinstance(pair, (tuple, list)) else ()
+        if len(sides) != 2 or not all(isinstance(side, str) and side for side in sides):
             raise ConfigError(
                 "a rename is a pair of paths, old and new",
                 where=str(pair),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import lakeevolve as le
 from lakeevolve.avro.parse import parse
 from lakeevolve.avro.resolution import resolve
 from lakeevolve.errors import ConfigError, SchemaError
@@ -561,3 +562,20 @@ def test_no_alias_is_advised_that_strict_parsing_refuses() -> None:
     found = only(check(parse({"type": "record", "name": "R", "fields": []}), [old]), "NAME-CHANGED")
     assert '"aliases"' not in found.fix
     assert "waive" in found.fix
+
+
+def test_a_mistyped_or_misshapen_rename_is_refused_by_the_public_calls(record: Make) -> None:
+    old, new = record(("p", "int")), record(("q", "int"))
+    calls: list[Callable[[Any], Any]] = [
+        lambda renames: le.diff(old, new, renames=renames),
+        lambda renames: le.check(new, [old], renames=renames),
+    ]
+    for call in calls:
+        with pytest.raises(ConfigError, match="typo"):
+            call({"typo": "q"})
+        with pytest.raises(ConfigError, match="typo"):
+            call({"p": "typo"})
+        for wrong in (5, None, "p=q", [5], [("p",)]):
+            with pytest.raises(ConfigError):
+                call(wrong)
+        call({"p": "q"})
