@@ -17,7 +17,7 @@ from typing import Any, Final
 from lakeevolve._version import __version__
 from lakeevolve.config.approvals import Approval
 from lakeevolve.config.state import TableState
-from lakeevolve.errors import ConfigError, LakeEvolveError
+from lakeevolve.errors import ConfigError, LakeEvolveError, TableError
 from lakeevolve.model.apply import apply_changes
 from lakeevolve.model.change import Change
 from lakeevolve.model.change_json import change_from_json, change_to_json
@@ -127,11 +127,18 @@ def record(
 def _made_by(plan: Plan | None, versions: Sequence[Version]) -> tuple[Version | None, Version]:
     """The version that a plan (or without one, going back) led to, and the one before it. Others may have changed the
     table since, so it need not be the newest."""
-    at = next(
+    made = [
         at
-        for at in reversed(range(len(versions)))
-        if versions[at].plan is not None and (plan is None or versions[at].plan == plan.digest)
-    )
+        for at, version in enumerate(versions)
+        if version.plan is not None and (plan is None or version.plan == plan.digest)
+    ]
+    if not made:
+        raise TableError(
+            "the table knows nothing of the plan that was applied to it just now: another one has taken its place",
+            where=None if plan is None else plan.table["uri"],
+            hint="find out who replaced the table; lakeevolve history shows what is there now",
+        )
+    at = made[-1]
     return (versions[at - 1] if at else None), versions[at]
 
 

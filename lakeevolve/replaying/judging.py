@@ -87,7 +87,11 @@ def check_filter(
     except Unreadable:
         # Said below, once it is known whether it is a listed fault.
         pass
-    total, inner = _under(job, files, asked)
+    try:
+        total, inner = _under(job, files, asked)
+    except Unreadable as error:
+        # It was read before: files may go while a replay runs.
+        return [error.mismatch]
     return check_multiset(job, files, total, file, asked, reader_faults, inner)
 
 

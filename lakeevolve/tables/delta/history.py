@@ -149,7 +149,10 @@ class _History:
         if commit.restored is not None:
             back = self._at(commit.restored)
             if back is not None and back.schema != newest.schema:
-                self._append(Version(newest.number + 1, back.schema, derived=True, commit=commit.version), commit)
+                again = Version(
+                    newest.number + 1, back.schema, derived=True, commit=commit.version, restores=back.number
+                )
+                self._append(again, commit)
             return
         if shape(struct) == shape(before):
             self.structs[-1] = struct
