@@ -64,6 +64,10 @@ def check(
 
     renames, not_renames = pairs(rename, "--rename"), pairs(not_rename, "--not-rename")
     *history, candidate = [each for source in schemas for each in sources.expand(source)]
+    if not history and schemas == [candidate]:
+        raise typer.BadParameter(
+            f"there is nothing to compare {candidate} with: name the old schemas before it: OLD NEW"
+        )
     versions = [sources.load(version, lenient=True) for version in history]
     wanted = sources.load(candidate)
     check_renames(renames, wanted, versions, strict=True)

@@ -712,3 +712,12 @@ def test_real_schemas_parse_and_come_back_as_they_were() -> None:
         assert len(schema.lines) > 1
     assert strict > 300
     assert broken < 40
+
+
+def test_types_nested_too_deep_are_refused_with_a_next_step() -> None:
+    deep: Any = "int"
+    for _ in range(110):
+        deep = {"type": "array", "items": deep}
+    with pytest.raises(SchemaError, match="nested more than") as caught:
+        parse(deep)
+    assert "flatten" in (caught.value.hint or "")

@@ -256,3 +256,15 @@ def test_results_are_utf_8_where_a_program_reads_them(encoding: str, tmp_path: P
         command = [sys.executable, "-m", "lakeevolve", "diff", "old.avsc", "new.avsc", "--format", format]
         done = subprocess.run(command, capture_output=True, env=environment, cwd=tmp_path, check=True)
         assert "日本" in done.stdout.decode("utf-8")
+
+
+def test_a_check_of_one_schema_says_that_there_is_nothing_to_compare_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = tmp_path / "one.avsc"
+    one.write_text('{"type": "record", "name": "R", "fields": []}')
+    assert main(["check", str(one)]) == 2
+    said = " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert "nothing to compare" in said
+    # A folder of versions may hold its first one only.
+    assert main(["check", str(tmp_path)]) == 0

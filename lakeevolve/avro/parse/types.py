@@ -39,6 +39,7 @@ from lakeevolve.model.types import (
 MAX_DEPTH: Final = 100
 #: Types once each use of a named type is written out: a few lines can stand for 2**60 columns.
 MAX_TYPES: Final = 1_000_000
+_FLATTER: Final = "each use of a named type counts with all that is in it: flatten the schema, or split it"
 MAX_FIXED_SIZE: Final = 2**31 - 1
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -104,7 +105,7 @@ class Parser:
         if isinstance(node, str):
             return self.reference(node, path, namespace, depth)
         if depth > MAX_DEPTH:
-            self.messages.fail(path, f"the types are nested more than {MAX_DEPTH} levels deep")
+            self.messages.fail(path, f"the types are nested more than {MAX_DEPTH} levels deep", _FLATTER)
         warnings = len(self.messages.warnings)
         made = self.new_type(node, path, namespace, depth)
         if len(self.messages.warnings) == warnings and shared.is_shared(node):
@@ -428,7 +429,7 @@ class Parser:
 
     def bound(self, extent: tuple[int, int], path: str) -> tuple[int, int]:
         if extent[0] > MAX_DEPTH:
-            self.messages.fail(path, f"the types are nested more than {MAX_DEPTH} levels deep")
+            self.messages.fail(path, f"the types are nested more than {MAX_DEPTH} levels deep", _FLATTER)
         if extent[1] > MAX_TYPES:
             self.messages.fail(
                 path, f"the schema stands for more than {MAX_TYPES} types once the uses of names are followed"
