@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Generic
 
-from lakeevolve.engines.protocol import Item, Result
+from lakeevolve.engines.protocol import Item, Result, told
 from lakeevolve.engines.quiet import Quiet, TaskFailed
 from lakeevolve.errors import EngineError, LakeEvolveError
 
@@ -70,10 +70,7 @@ class ExecutorEngine:
         EngineError
             An item failed three times, or the workers are gone and cannot be replaced.
         """
-        for result in self._run(function, items):
-            if on_done is not None:
-                on_done(result)
-            yield result
+        return told(self._run(function, items), on_done)
 
     def close(self) -> None:
         """The executor belongs to whoever handed it over."""

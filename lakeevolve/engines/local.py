@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
-from lakeevolve.engines.protocol import Item, Result
+from lakeevolve.engines.protocol import Item, Result, told
 
 
 class LocalEngine:
@@ -42,10 +42,7 @@ class LocalEngine:
         list costs no memory. ``on_done`` is called in the calling thread. An exception of the function is raised here;
         what has not begun by then is not begun.
         """
-        for result in self._run(function, items):
-            if on_done is not None:
-                on_done(result)
-            yield result
+        return told(self._run(function, items), on_done)
 
     def close(self) -> None:
         """Nothing is kept between calls."""

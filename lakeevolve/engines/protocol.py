@@ -35,3 +35,11 @@ class Engine(Protocol):
     def close(self) -> None:
         """Let go of what the engine itself started; what it was handed stays."""
         ...
+
+
+def told(results: Iterable[Result], on_done: Callable[[Result], None] | None) -> Iterator[Result]:
+    """The results, each told before it is given."""
+    for result in results:
+        if on_done is not None:
+            on_done(result)
+        yield result

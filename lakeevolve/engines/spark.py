@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from lakeevolve.engines.protocol import Item, Result
+from lakeevolve.engines.protocol import Item, Result, told
 from lakeevolve.engines.quiet import Quiet
 from lakeevolve.errors import EngineError, LakeEvolveError
 
@@ -90,10 +90,7 @@ class SparkEngine:
         EngineError
             Spark gave up on a task.
         """
-        for result in self._run(function, list(items)):
-            if on_done is not None:
-                on_done(result)
-            yield result
+        return told(self._run(function, list(items)), on_done)
 
     def close(self) -> None:
         """End the session, if it is our own."""
