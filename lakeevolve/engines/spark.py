@@ -66,6 +66,7 @@ class SparkEngine:
         builder = SparkSession.builder.appName("lakeevolve")
         builder = builder.remote(master) if master.startswith("sc://") else builder.master(master)
         try:
+            there = SparkSession.getActiveSession()
             made = cls(builder.getOrCreate())
         except Exception as error:
             raise EngineError(
@@ -73,7 +74,8 @@ class SparkEngine:
                 where=master if master.startswith("sc://") else f"spark:{master}",
                 hint="check the address, the cluster, and that Java is installed for a classic session",
             ) from error
-        made._ours = True
+        # A session that runs already is taken, and it is somebody else's.
+        made._ours = there is None
         return made
 
     def map_unordered(

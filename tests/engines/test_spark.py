@@ -79,6 +79,14 @@ def test_a_session_that_is_handed_over_stays_open(spark: Any) -> None:
 
 
 @pytest.mark.spark
+def test_a_session_that_runs_is_taken_by_its_masters_name_and_stays_open(spark: Any) -> None:
+    os.environ["PYTHONPATH"] = str(ROOT)
+    with open_engine("spark:local[2,4]") as opened:
+        assert sorted(opened.map_unordered(square, TASKS[:2])) == SQUARES[:2]
+    assert spark.session.range(3).count() == 3
+
+
+@pytest.mark.spark
 def test_a_table_verifies_on_spark_as_it_does_here(lake: Any, engine: SparkEngine) -> None:
     old, new = row(f("v", "int")), row(f("v", "double"), f("c", "string", default="x"))
     uri = lake.create("t", le.load(old), table_of(old, [{"id": 1, "v": 7}, {"id": 2, "v": 8}]), mark=True)
