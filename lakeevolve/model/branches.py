@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from lakeevolve.model import path as paths
@@ -24,6 +24,13 @@ from lakeevolve.model.types import (
 
 def branches_of(type_: AvroType) -> tuple[AvroType, ...]:
     return type_.branches if isinstance(type_, Union) else (type_,)
+
+
+def branches_at(union: Union, at: str) -> Iterator[tuple[AvroType, str]]:
+    """The branches other than ``null`` of a union at *at*, each with its path: the union's own where it is alone."""
+    names = branch_names(union)
+    for name, branch in zip(names, union.values, strict=True):
+        yield branch, at if len(names) == 1 else paths.branch(at, name)
 
 
 def branch_path(path: str, branches: Sequence[AvroType], index: int) -> str:

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from lakeevolve.errors import ConfigError
 from lakeevolve.model import path as paths
+from lakeevolve.model.branches import branches_at
 from lakeevolve.model.find import find_type
 from lakeevolve.model.renames import Renames, rename_pairs
 from lakeevolve.model.schema import Schema
-from lakeevolve.model.types import Array, AvroType, Map, Record, Union, branch_names
+from lakeevolve.model.types import Array, AvroType, Map, Record, Union
 
 
 def check_renames(
@@ -58,9 +59,8 @@ def every_path(type_: AvroType, at: str = paths.ROOT) -> Iterator[str]:
         case Map():
             yield from every_path(type_.values, paths.values(at))
         case Union():
-            names = branch_names(type_)
-            for name, branch in zip(names, type_.values, strict=True):
-                yield from every_path(branch, at if len(names) == 1 else paths.branch(at, name))
+            for branch, here in branches_at(type_, at):
+                yield from every_path(branch, here)
 
 
 def _anywhere(path: str, schemas: Iterable[Schema]) -> bool:

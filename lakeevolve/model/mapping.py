@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from lakeevolve.errors import ConfigError
 from lakeevolve.model import path as paths
+from lakeevolve.model.branches import branches_at
 from lakeevolve.model.declared import every_path
 from lakeevolve.model.find import find_type
 from lakeevolve.model.schema import Schema
@@ -25,7 +26,6 @@ from lakeevolve.model.types import (
     Map,
     Record,
     Union,
-    branch_names,
     is_null,
     without_null,
 )
@@ -155,9 +155,8 @@ def _records(type_: AvroType, at: str) -> Iterator[tuple[Record, str]]:
         case Map():
             yield from _records(type_.values, paths.values(at))
         case Union():
-            names = branch_names(type_)
-            for name, branch in zip(names, type_.values, strict=True):
-                yield from _records(branch, at if len(names) == 1 else paths.branch(at, name))
+            for branch, here in branches_at(type_, at):
+                yield from _records(branch, here)
 
 
 def _aliases(type_: AvroType, at: str) -> Iterator[str]:
@@ -194,14 +193,10 @@ class _Renaming:
             case Map():
                 return replace(type_, values=self.type(type_.values, paths.values(at)))
             case Union():
-                places = iter(self._branches(type_, at))
+                places = (here for _, here in branches_at(type_, at))
                 made = (each if is_null(each) else self.type(each, next(places)) for each in type_.branches)
                 return replace(type_, branches=tuple(made))
         return type_
-
-    def _branches(self, union: Union, at: str) -> list[str]:
-        names = branch_names(union)
-        return [at if len(names) == 1 else paths.branch(at, name) for name in names]
 
     def _field(self, each: Field, at: str) -> Field:
         here = paths.child(at, each.name)
@@ -230,7 +225,7 @@ class _Renaming:
                 return {key: self._value(each, type_.values, paths.values(at)) for key, each in value.items()}
             case Union(), _ if value is not None and type_.values:
                 # A default is of the first branch; null apart, that is the first one with a value.
-                return self._value(value, type_.values[0], self._branches(type_, at)[0])
+                return self._value(value, *next(branches_at(type_, at)))
         return value
 
     def _distinct(self, record: Record) -> Record:

@@ -11,21 +11,22 @@ import re
 from typing import Final
 
 ROOT: Final = ""
+#: A name that Avro allows (Avro 1.12, "Names"), without a namespace.
+AVRO_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 ITEMS: Final = "[]"
 VALUES: Final = "{}"
 
 _SEGMENT = re.compile(r"\[\]|\{\}|<([^>]*)>|\.?`((?:[^`]|``)*)`|\.?([^.\[\]{}<>`]+)")
-_AVRO = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _PLAIN = re.compile(r"[^.\[\]{}<>`\s]+\Z")
 
 
 def is_avro_name(name: str) -> bool:
-    """Whether strict parsing takes a name for one of Avro's (Avro 1.12, "Names").
+    """Whether strict parsing takes a name for one of Avro's.
 
     >>> is_avro_name("a_b"), is_avro_name("a-b"), is_avro_name("1x")
     (True, False, False)
     """
-    return _AVRO.match(name) is not None
+    return AVRO_NAME.match(name) is not None
 
 
 def child(parent: str, name: str) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from lakeevolve.model import path as paths
+from lakeevolve.model.branches import branches_at
 from lakeevolve.model.diff import Diff
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.sentence import short_json
-from lakeevolve.model.types import NO_DEFAULT, Array, AvroType, Map, Record, Union, branch_names, describe
+from lakeevolve.model.types import NO_DEFAULT, Array, AvroType, Map, Record, Union, describe
 from lakeevolve.planning.adoption import Adoption
 from lakeevolve.planning.plan import Plan
 from lakeevolve.report import outcome as outcomes
@@ -64,10 +65,5 @@ def _fields(type_: AvroType, at: str) -> list[tuple[str, str, str, str]]:
         case Map():
             return _fields(type_.values, paths.values(at))
         case Union():
-            names = branch_names(type_)
-            return [
-                row
-                for name, branch in zip(names, type_.values, strict=True)
-                for row in _fields(branch, at if len(names) == 1 else paths.branch(at, name))
-            ]
+            return [row for branch, here in branches_at(type_, at) for row in _fields(branch, here)]
     return []

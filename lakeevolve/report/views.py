@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from lakeevolve.model import path as paths
+from lakeevolve.model.branches import branches_at
 from lakeevolve.model.change import AddField, Change, RenameField
 from lakeevolve.model.sentence import short_json, told_change
-from lakeevolve.model.types import NO_DEFAULT, Array, AvroType, Map, Record, Union, branch_names, describe
+from lakeevolve.model.types import NO_DEFAULT, Array, AvroType, Map, Record, Union, describe
 from lakeevolve.report.text import sign
 
 if TYPE_CHECKING:
@@ -67,9 +68,8 @@ def nodes(type_: AvroType, at: str = paths.ROOT, depth: int = 0) -> Iterator[Nod
         case Map():
             yield from nodes(type_.values, paths.values(at), depth)
         case Union():
-            names = branch_names(type_)
-            for name, branch in zip(names, type_.values, strict=True):
-                yield from nodes(branch, at if len(names) == 1 else paths.branch(at, name), depth)
+            for branch, here in branches_at(type_, at):
+                yield from nodes(branch, here, depth)
 
 
 def tree(diff: Diff) -> tuple[list[Row], int]:

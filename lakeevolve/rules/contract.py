@@ -82,7 +82,7 @@ FIXTURE_DIFFERS = Rule(
 RULES = (FIELD_GONE, CANNOT_READ, OPTIONAL, MEANING_CHANGED, UPDATE_REQUIRED, FIXTURE_DIFFERS)
 
 #: What becomes of rows whose version a contract does not list.
-HELD_BACK: Final = "contract-update-required"
+HELD_BACK: Final = fixture.HELD
 
 _KEYS: Final = frozenset(
     {

@@ -62,7 +62,6 @@ def judge(contract: Contract, candidate: Schema, history: Sequence[Schema]) -> I
     versions = [*history, candidate]
     for place, fixture in enumerate(contract.fixtures, 1):
         number = len(versions) if fixture.version is None else fixture.version
-        said: str | None
         if number > len(versions):
             # Its version is yet to come.
             continue
@@ -90,9 +89,9 @@ def _said(contract: Contract, fixture: Fixture, writer: Schema, number: int) -> 
     try:
         if fixture.expect == UNREADABLE:
             return ("it can be read" if one.readable(resolution, fixture.record) else None), ""
-        path = one.projection_differs(resolution, fixture.record, fixture.expect)
+        path = one.first_difference(resolution, fixture.record, fixture.expect)
     except ValueMismatch as error:
         return "it cannot be read", error.path
     except SchemaError:
         return "the record is none of its version, or what is expected is none of the consumer's schema", ""
-    return ("it reads otherwise than expected", path) if path else (None, "")
+    return (None, "") if path is None else ("it reads otherwise than expected", path)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import pyarrow as pa
 
 from lakeevolve.avro.arrow.types import arrow_schema
@@ -14,8 +12,8 @@ from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import Json
 
 
-def projection_differs(resolution: Resolution, record: Json, expected: Json) -> str | Literal[False]:
-    """The first field of the reader that a record reads otherwise in than is expected; False where there is none.
+def first_difference(resolution: Resolution, record: Json, expected: Json) -> str | None:
+    """The first field of the reader that a record reads otherwise in than is expected; None where there is none.
 
     Parameters
     ----------
@@ -35,7 +33,7 @@ def projection_differs(resolution: Resolution, record: Json, expected: Json) -> 
     for at, name in enumerate(wanted.schema.names):
         if not read.column(at).cast(wanted.column(at).type).equals(wanted.column(at)):
             return str(name)
-    return False
+    return None
 
 
 def readable(resolution: Resolution, record: Json) -> bool:

@@ -14,6 +14,7 @@ from lakeevolve.avro.parse.names import NAMED, declared, qualify, refer_to_each_
 from lakeevolve.avro.parse.shared import PLAIN
 from lakeevolve.avro.parse.undocumented import undocumented
 from lakeevolve.avro.parse.walk import walk
+from lakeevolve.model.path import AVRO_NAME as _NAME
 from lakeevolve.model.same import same_type
 from lakeevolve.model.types import (
     NO_DEFAULT,
@@ -42,7 +43,6 @@ MAX_TYPES: Final = 1_000_000
 _FLATTER: Final = "each use of a named type counts with all that is in it: flatten the schema, or split it"
 MAX_FIXED_SIZE: Final = 2**31 - 1
 
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _HYPHENED: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 _FULL_NAME: Final = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*\.)*[A-Za-z_][A-Za-z0-9_]*\Z")
 _ORDERS: Final = frozenset({"ascending", "descending", "ignore"})
