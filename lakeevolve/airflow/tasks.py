@@ -299,14 +299,14 @@ def apply_plan(
 
 
 def _of_application(done: Application) -> Summary:
-    replay = done.replay
-    return {
-        "ok": done.ok,
-        "files": 0 if replay is None else replay.files,
-        "rows": 0 if replay is None else replay.rows,
-        "mismatched": 0 if replay is None else replay.mismatched,
-        "evidence": None if done.evidence is None else absolute(done.evidence),
-    }
+    return {**_compared(done.replay), "evidence": None if done.evidence is None else absolute(done.evidence)}
+
+
+def _compared(replay: ReplayResult | None) -> Summary:
+    """How much was compared; nothing where there was no replay."""
+    if replay is None:
+        return {"ok": True, "files": 0, "rows": 0, "mismatched": 0}
+    return {"ok": replay.ok, "files": replay.files, "rows": replay.rows, "mismatched": replay.mismatched}
 
 
 def _made_up(plan: Plan, table: Table, approval: Approval | None, engine: Any, told: Progress) -> Summary:
@@ -334,19 +334,13 @@ def _made_up(plan: Plan, table: Table, approval: Approval | None, engine: Any, t
     table.refresh()
     if unreadable(table.findings()):
         ledger.record(state, plan, table, approval=approval)
-        return {"ok": True, "files": 0, "rows": 0, "mismatched": 0, "evidence": None}
+        return {**_compared(None), "evidence": None}
     replay = verify(table, engine=engine, since=plan.base_version, progress=lambda done, of: told("verify", done, of))
     version = next(each.number for each in table.history() if each.plan == plan.digest)
     where = absolute(state.write("evidence", f"{version}-{plan.digest}", replay.evidence.to_json()))
     ledger.record(state, plan, table, replay=replay, approval=approval)
     log.info("the attempt before had ended before its replay, which was made up for: %s", replay)
-    return {
-        "ok": replay.ok,
-        "files": replay.files,
-        "rows": replay.rows,
-        "mismatched": replay.mismatched,
-        "evidence": where,
-    }
+    return {**_compared(replay), "evidence": where}
 
 
 @as_airflow_says
@@ -431,7 +425,13 @@ def verify_table(
             where=live.uri,
             hint=f"the evidence names them: {where}",
         )
-    return {"table": live.uri, **_of_replay(result), "evidence": where}
+    return {
+        "table": live.uri,
+        **_compared(result),
+        "reader_faults": len(result.reader_faults),
+        "findings": counted(result.findings),
+        "evidence": where,
+    }
 
 
 def _keep_evidence(result: ReplayResult, table: Table, file: str | None) -> str:
@@ -441,14 +441,3 @@ def _keep_evidence(result: ReplayResult, table: Table, file: str | None) -> str:
         return absolute(result.evidence.save(file))
     name = f"{table.history()[-1].number}-verify-{result.evidence.seal[:16]}"
     return absolute(state_of(table.state.id).write("evidence", name, result.evidence.to_json()))
-
-
-def _of_replay(result: ReplayResult) -> Summary:
-    return {
-        "ok": result.ok,
-        "files": result.files,
-        "rows": result.rows,
-        "mismatched": result.mismatched,
-        "reader_faults": len(result.reader_faults),
-        "findings": counted(result.findings),
-    }
