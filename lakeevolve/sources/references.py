@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from lakeevolve.avro.parse import parse
-from lakeevolve.avro.parse.names import declared, defines, qualify
+from lakeevolve.avro.parse.names import NAMED, declared, defines, qualify
 from lakeevolve.errors import SchemaError
 from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import PRIMITIVES
@@ -23,7 +23,8 @@ from lakeevolve.model.value import value
 Sibling = Callable[[str], str | None]
 
 _UNKNOWN = "unknown type "
-_NO_REFERENCE = frozenset({*PRIMITIVES, "record", "error", "enum", "fixed", "array", "map"})
+#: What stands where a type is named and is no name of one.
+NO_REFERENCE: Final = frozenset({*PRIMITIVES, *NAMED, "array", "map"})
 
 
 @value
@@ -86,10 +87,10 @@ def _completed(text: str | bytes, sibling: Sibling) -> _Whole | None:
     if not defines(main):
         return None
     added: dict[str, Any] = {}
-    own = set(_definitions(main, ""))
+    own = dict(definitions(main))
 
     def add(node: Any, above: tuple[str, ...]) -> bool:
-        for name in dict.fromkeys(_lacking(node, "", {*own, *added, *_definitions(node, "")})):
+        for name in dict.fromkeys(_lacking(node, "", {*own, *added, *dict(definitions(node))})):
             if name in added:
                 continue
             if name in above:
@@ -118,7 +119,7 @@ def versions_among(texts: Mapping[str, str | None]) -> list[str]:
             continue
         if defines(node):
             roots[file] = declared(node)
-            used |= set(_lacking(node, "", set(_definitions(node, ""))))
+            used |= set(_lacking(node, "", dict(definitions(node))))
     return [file for file in texts if roots.get(file) not in used] or list(texts)
 
 
@@ -136,17 +137,17 @@ def _find(name: str, sibling: Sibling) -> Any:
     return None
 
 
-def _definitions(node: Any, namespace: str) -> Iterator[str]:
-    """The full names of all named types that are defined in a JSON value."""
-    for item, inner, _ in _walk(node, namespace):
+def definitions(node: Any) -> Iterator[tuple[str, Any]]:
+    """Every named type that is defined in a JSON value, with its full name."""
+    for item, namespace, _ in _walk(node, ""):
         if defines(item):
-            yield declared(item, inner)
+            yield declared(item, namespace), item
 
 
-def _lacking(node: Any, namespace: str, known: set[str]) -> Iterator[str]:
+def _lacking(node: Any, namespace: str, known: Collection[str]) -> Iterator[str]:
     """The full names that a JSON value uses and that are not known."""
     for item, inner, is_type in _walk(node, namespace):
-        if is_type and isinstance(item, str) and item not in _NO_REFERENCE:
+        if is_type and isinstance(item, str) and item not in NO_REFERENCE:
             full = qualify(item, inner)
             if full not in known and item not in known:
                 yield full

@@ -6,16 +6,14 @@ A list of definitions would not do, since a schema that is a union of referred t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from lakeevolve.avro.parse import parse
 from lakeevolve.avro.parse.names import declared, defines, qualify
 from lakeevolve.errors import SchemaError
 from lakeevolve.model.schema import Schema
-from lakeevolve.model.types import PRIMITIVES
-
-_KINDS = frozenset({"record", "error", "enum", "fixed", "array", "map"})
+from lakeevolve.sources.references import NO_REFERENCE, definitions
 
 
 def schema_of(text: str, referred: Iterable[str], *, source_name: str | None = None, lenient: bool = False) -> Schema:
@@ -39,11 +37,11 @@ def schema_of(text: str, referred: Iterable[str], *, source_name: str | None = N
 
 
 def _inlined(text: str, referred: Iterable[str]) -> str | dict[str, Any] | list[Any]:
-    known = {name: node for each in referred for name, node in _definitions(json.loads(each), "")}
+    known = {name: node for each in referred for name, node in definitions(json.loads(each))}
     if not known:
         return json.loads(text) if text.lstrip()[:1] == "[" else text
     main = json.loads(text)
-    own = {name for name, _ in _definitions(main, "")}
+    own = {name for name, _ in definitions(main)}
     made: str | dict[str, Any] | list[Any] = _Inliner({k: v for k, v in known.items() if k not in own}).put(main, "")
     return json.dumps(made) if isinstance(made, str) else made
 
@@ -80,7 +78,7 @@ class _Inliner:
         )
 
     def name(self, name: str, namespace: str) -> Any:
-        if name in PRIMITIVES or name in _KINDS:
+        if name in NO_REFERENCE:
             return name
         full = next((each for each in (qualify(name, namespace), name) if each in self.known), None)
         if full is None or full in self.defined:
@@ -93,24 +91,6 @@ class _Inliner:
             self.inside -= 1
 
 
-def _definitions(node: Any, namespace: str) -> Iterator[tuple[str, Any]]:
-    """Every named type that a schema defines, with its full name."""
-    if isinstance(node, list):
-        for each in node:
-            yield from _definitions(each, namespace)
-    elif isinstance(node, dict):
-        if defines(node):
-            full = declared(node, namespace)
-            yield full, node
-            namespace = full.rpartition(".")[0]
-            for field in node.get("fields") or ():
-                if isinstance(field, dict):
-                    yield from _definitions(field.get("type"), namespace)
-        else:
-            for key in ("type", "items", "values"):
-                yield from _definitions(node.get(key), namespace)
-
-
 def normal(node: Any, namespace: str = "") -> Any:
     """A schema's JSON in the one form that all ways of writing the same schema have: names in full, primitive types as
     their names. Docs, aliases, defaults and properties are part of it.
@@ -119,7 +99,7 @@ def normal(node: Any, namespace: str = "") -> Any:
     {'type': 'record', 'name': 'R', 'fields': [{'name': 'x', 'type': 'int'}]}
     """
     if isinstance(node, str):
-        return node if node in PRIMITIVES or node in _KINDS else qualify(node, namespace)
+        return node if node in NO_REFERENCE else qualify(node, namespace)
     if isinstance(node, list):
         return [normal(each, namespace) for each in node]
     if not isinstance(node, dict):
