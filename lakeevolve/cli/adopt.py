@@ -70,7 +70,7 @@ def adopt(
     from lakeevolve.tables.listing import list_tables
 
     last = _day(until)
-    project = _project(config, bool(tables and against))
+    project = _project(config)
     if project is None and not against:
         raise typer.BadParameter("name what the tables are held against", param_hint="--against")
     target = None if apply else Path(out or PROPOSAL)
@@ -100,13 +100,11 @@ def adopt(
     return code_of(found)
 
 
-def _project(config: str | None, optional: bool) -> Project | None:
+def _project(config: str | None) -> Project | None:
     from lakeevolve.config.find import find
     from lakeevolve.config.load import load_project
 
-    if config is None and optional and find() is None:
-        return None
-    return load_project(config) if config is not None or find() is not None else None
+    return None if config is None and find() is None else load_project(config)
 
 
 def _day(until: str | None) -> date | None:

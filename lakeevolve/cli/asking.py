@@ -12,6 +12,11 @@ from lakeevolve.cli.console import note
 from lakeevolve.errors import ConfigError
 
 
+def can_ask() -> bool:
+    """Whether somebody sits at a terminal who reads questions and answers them."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
 @dataclass(frozen=True, slots=True)
 class Word:
     """What was said beforehand: ``given`` if somebody said yes, or nothing is to be changed."""
@@ -25,7 +30,7 @@ class Word:
         Raises ``ConfigError`` where none was given and nobody can be asked.
         """
         given = yes or approved or dry_run
-        if not given and not (sys.stdin.isatty() and sys.stderr.isatty()):
+        if not given and not can_ask():
             raise ConfigError(
                 "without a terminal, nobody can be asked whether to go on: nothing was done",
                 where=what,

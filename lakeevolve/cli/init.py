@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakeevolve.cli.asking import can_ask
 from lakeevolve.cli.console import note, write
 from lakeevolve.cli.options import ModeOption
 
@@ -32,7 +32,7 @@ def init(
         raise typer.BadParameter(f"{mode!r} is none of {', '.join(MODES)}", param_hint="--mode")
     if (root / NAME).exists():
         raise there_already(root / NAME)
-    if not (yes or (sys.stdin.isatty() and sys.stderr.isatty())):
+    if not (yes or can_ask()):
         raise typer.BadParameter("without a terminal, nobody can be asked: give --yes", param_hint="--yes")
     found = detect(root)
     if not yes:

@@ -180,16 +180,14 @@ def open_with(uri: str, given: Sequence[str] | None) -> Any:
 
 def options_for(uri: str, given: Sequence[str] | None) -> dict[str, Any]:
     """``--option`` values as the format of a URI takes them."""
-    options: dict[str, str] = {}
+    options: dict[str, Any] = {}
     for text in given or ():
         name, equals, value = text.partition("=")
         if not (name.strip() and equals):
             # Not quoted: it may be a credential.
             raise typer.BadParameter("an option is NAME=VALUE", param_hint="--option")
         options[name.strip()] = value
-    if uri.startswith("delta:") and options:
-        return {"storage_options": options}
-    return dict(options)
+    return {"storage_options": options} if uri.startswith("delta:") and options else options
 
 
 #: What a plan's steps that nobody can run here are written as.

@@ -120,12 +120,13 @@ def _contract(consumer: str, config: str | None) -> tuple[Contract, Sequence[str
 
     named = None if config is None and find() is None else load_project(config)
     known = []
-    for subject in () if named is None else named.entry.subjects.values():
-        for file in map(named.located, subject.contracts) if named is not None else ():
-            contract = load_contract(file)
-            if contract.name == consumer or os.path.normpath(file) == os.path.normpath(consumer):
-                return contract, (named.located(subject.source),) if named is not None else ()
-            known.append(contract.name)
+    if named is not None:
+        for subject in named.entry.subjects.values():
+            for file in map(named.located, subject.contracts):
+                contract = load_contract(file)
+                if contract.name == consumer or os.path.normpath(file) == os.path.normpath(consumer):
+                    return contract, (named.located(subject.source),)
+                known.append(contract.name)
     if os.path.isfile(consumer):
         return load_contract(consumer), ()
     raise ConfigError(

@@ -18,7 +18,7 @@ _WORDS = frozenset({"error", "warning", "info", "waived", "refuse", "rewrite", "
 PARTS = 40
 _JUDGED = frozenset({"check", "plan", "apply", "verify", "project", "batch"})
 _SIGNS = {"+": "added", "-": "dropped", ">": "renamed", "~": "changed"}
-_CELLS = {"reads": "reads", "itself": "–", "if rows allow": "if rows allow", "cannot": "cannot"}
+_CELLS = {"reads": "good", "itself": "none", "if rows allow": "maybe", "cannot": "bad"}
 
 
 def html(outcome: Outcome) -> str:
@@ -178,8 +178,8 @@ def _reasons(names: Sequence[str], matrix: Sequence[Sequence[views.Cell]]) -> st
 
 
 def _verdict_cell(cell: views.Cell) -> str:
-    class_ = {"reads": "good", "itself": "none", "if rows allow": "maybe", "cannot": "bad"}[cell.verdict]
-    return f'<td class="{class_}">{_CELLS[cell.verdict]}</td>'
+    told = "–" if cell.verdict == "itself" else cell.verdict
+    return f'<td class="{_CELLS[cell.verdict]}">{told}</td>'
 
 
 def _time(each: Known) -> str:
