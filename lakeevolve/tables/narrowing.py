@@ -1,8 +1,12 @@
-"""Types that have fewer values than the columns which hold them so far, in every format."""
+"""What one type's becoming another comes to in every format."""
 
 from __future__ import annotations
 
-from lakeevolve.model.types import AvroType, Fixed, Primitive, without_null
+from collections.abc import Mapping
+
+from lakeevolve.model.schema import Schema
+from lakeevolve.model.types import AvroType, Field, Fixed, Primitive, Record, without_null
+from lakeevolve.tables.base import Fill
 
 
 def narrows(old: AvroType, new: AvroType) -> bool:
@@ -12,6 +16,16 @@ def narrows(old: AvroType, new: AvroType) -> bool:
     if after == "uuid":
         return before != "uuid" and isinstance(without_null(new), Primitive)
     return after.startswith("time-") and not before.startswith("time-")
+
+
+def holding(type_: AvroType) -> Schema:
+    """A record that holds the type in one field."""
+    return Schema(Record("Row", (Field("value", type_),)))
+
+
+def narrowing(fills: Mapping[str, Fill], path: str) -> dict[str, Fill]:
+    """The fill of the one field of :func:`holding`, where the field at *path* is to become narrower."""
+    return {"value": "narrow"} if fills.get(path) == "narrow" else {}
 
 
 def _based(type_: AvroType) -> Primitive | Fixed:

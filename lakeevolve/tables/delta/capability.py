@@ -45,11 +45,11 @@ from lakeevolve.tables.base import Capability, Fill, Precondition
 from lakeevolve.tables.delta import features
 from lakeevolve.tables.delta.filling import asked_for
 from lakeevolve.tables.delta.log import Metadata, Protocol
-from lakeevolve.tables.delta.retyping import holding, named, narrowing, same_structure
+from lakeevolve.tables.delta.retyping import named, same_structure
 from lakeevolve.tables.delta.schema import delta_type
 from lakeevolve.tables.delta.spark import statements
 from lakeevolve.tables.delta.types import DeltaType, primitives_of, requires, same_type
-from lakeevolve.tables.narrowing import narrows
+from lakeevolve.tables.narrowing import holding, narrowing, narrows
 
 _REWRITE_READERS: Final = ("whoever streams the table or reads its change feed sees every row removed and added",)
 _FEED: Final = (

@@ -2,23 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from lakeevolve.model.schema import Schema
-from lakeevolve.model.types import AvroType, Field, Record
-from lakeevolve.tables.base import Fill
+from lakeevolve.model.types import AvroType
 from lakeevolve.tables.delta.schema import delta_type
 from lakeevolve.tables.delta.types import DeltaType, Struct
-
-
-def narrowing(fills: Mapping[str, Fill], path: str) -> dict[str, Fill]:
-    """The fill of the one field of :func:`holding`, where the field at *path* is to become narrower."""
-    return {"value": "narrow"} if fills.get(path) == "narrow" else {}
-
-
-def holding(type_: AvroType) -> Schema:
-    """A record that holds the type in one field."""
-    return Schema(Record("Row", (Field("value", type_),)))
 
 
 def same_structure(old: AvroType, new: AvroType) -> bool:

@@ -45,7 +45,6 @@ from lakeevolve.model.schema import Schema
 from lakeevolve.model.types import (
     AvroType,
     Enum,
-    Field,
     Fixed,
     Primitive,
     Record,
@@ -61,7 +60,7 @@ from lakeevolve.tables.iceberg.locate import base_path, locate, subtree
 from lakeevolve.tables.iceberg.spark import statement
 from lakeevolve.tables.iceberg.types import iceberg_type, leaf_type, promotable
 from lakeevolve.tables.iceberg.unread import unproved
-from lakeevolve.tables.narrowing import narrows
+from lakeevolve.tables.narrowing import holding, narrowing, narrows
 
 
 def capability(
@@ -314,7 +313,7 @@ class _Rules:
                 f"become {describe(change.new)}, though Iceberg could hold it; keep the digits, add a field of another "
                 "name, or start a new table"
             )
-        found = resolve(_holding(change.old), _holding(change.new), fills=_narrowing(self.fills, change.path))
+        found = resolve(holding(change.old), holding(change.new), fills=narrowing(self.fills, change.path))
         hard = [each for each in found.incompatibilities if not each.value_level]
         if hard:
             return _refuse(
@@ -389,7 +388,7 @@ class _Rules:
         if reason is not None:
             return _refuse(reason)
         union = find_type(self.target.root, change.path)
-        if union is not None and resolve(_holding(change.branch), _holding(union)).compatible:
+        if union is not None and resolve(holding(change.branch), holding(union)).compatible:
             return Capability(
                 "rewrite",
                 "drop column and rewrite files",
@@ -480,12 +479,3 @@ def _digits(type_: AvroType) -> tuple[int | None, int | None] | None:
     """Precision and scale of a decimal; None for every other type."""
     logical = type_.logical if isinstance(type_, (Primitive, Fixed)) else None
     return (logical.precision, logical.scale or 0) if logical is not None and logical.name == "decimal" else None
-
-
-def _narrowing(fills: Mapping[str, Fill], path: str) -> dict[str, Fill]:
-    return {"value": "narrow"} if fills.get(path) == "narrow" else {}
-
-
-def _holding(type_: AvroType) -> Schema:
-    """A record that holds the type in one field."""
-    return Schema(Record("Row", (Field("value", type_),)))

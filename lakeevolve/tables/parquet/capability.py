@@ -40,8 +40,9 @@ from lakeevolve.model.change import (
 )
 from lakeevolve.model.find import find_type
 from lakeevolve.model.schema import Schema
-from lakeevolve.model.types import AvroType, Enum, Field, Record, describe, is_null, without_null
+from lakeevolve.model.types import AvroType, Enum, Record, describe, is_null, without_null
 from lakeevolve.tables.base import Capability, Fill, Permit, Precondition
+from lakeevolve.tables.narrowing import holding, narrowing
 from lakeevolve.tables.parquet.derive import loose
 
 _OLD_STAYS: Final = "what the rows come from stays as it is, and whoever reads that goes on reading it"
@@ -149,22 +150,18 @@ def _retype(change: PromoteType | ChangeLogicalType | ReplaceType, fills: Mappin
     refused = _untyped(change.new)
     if refused is not None:
         return refused
-    narrowing: dict[str, Fill] = {"value": "narrow"} if fills.get(change.path) == "narrow" else {}
-    found = resolve(_holding(change.old), _holding(change.new), fills=narrowing)
+    narrower = narrowing(fills, change.path)
+    found = resolve(holding(change.old), holding(change.new), fills=narrower)
     if any(not each.value_level for each in found.incompatibilities):
         return _refuse(
             f"Avro cannot read {describe(change.old)} as {describe(change.new)}; keep the wider type, add a field of "
             "another name, or start a new folder"
         )
     precondition: Precondition | None = "resolves" if found.incompatibilities else None
-    if precondition is None and narrowing:
+    if precondition is None and narrower:
         precondition = "values-valid"
     reason = f"files hold {describe(change.old)}, and readers of a folder convert in ways of their own"
     return _rewrite(via, reason, precondition=precondition)
-
-
-def _holding(type_: AvroType) -> Schema:
-    return Schema(Record("Holding", (Field("value", type_),)))
 
 
 def _required(via: str) -> Capability:
@@ -177,7 +174,7 @@ def _drop_branch(change: DropBranch, target: Schema, via: str) -> Capability:
     if is_null(change.branch):
         return _required(via)
     union = find_type(target.root, change.path)
-    if union is not None and resolve(_holding(change.branch), _holding(union)).compatible:
+    if union is not None and resolve(holding(change.branch), holding(union)).compatible:
         reason = f"values of the branch {describe(change.branch)} read as another branch"
         return _rewrite(via, reason, permit="drop")
     reason = "a branch can go where no row uses it, which is checked before anything is written"
