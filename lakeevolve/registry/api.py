@@ -111,7 +111,7 @@ class Api:
     def _versions(self, subject: str, *, query: Query) -> Answer:
         live, gone = _which(query)
         line = self._line(subject, deleted=gone)
-        return [number for number, entry in sorted(line.entries.items()) if (gone if entry.deleted else live)]
+        return [entry.version for entry in line.every if (gone if entry.deleted else live)]
 
     def _version(self, subject: str, version: str, *, query: Query) -> Answer:
         return _told(subject, self._entry(subject, version, query))
@@ -120,9 +120,7 @@ class Api:
         deleted = _flag(query, "deleted")
         line = self._line(subject, deleted=deleted)
         number = _number(version)
-        found = (
-            max(line.live, key=lambda each: each.version, default=None) if number is None else line.entries.get(number)
-        )
+        found = next(reversed(line.live), None) if number is None else line.entries.get(number)
         if found is None or (found.deleted and not deleted):
             raise faults.no_version(version)
         return found
@@ -141,7 +139,7 @@ class Api:
         line = self._line(subject, deleted=_flag(query, "deleted"))
         text, references, _ = self._candidate(body)
         wanted = identity(text, references)
-        for _, entry in sorted(line.entries.items(), reverse=True):
+        for entry in reversed(line.every):
             if identity(entry.text, entry.references) == wanted and (not entry.deleted or _flag(query, "deleted")):
                 return _told(subject, entry)
         raise faults.no_schema()
@@ -259,7 +257,7 @@ class Api:
         found = [
             (name, entry)
             for name, line in sorted(self.store.subjects.items())
-            for _, entry in sorted(line.entries.items())
+            for entry in line.every
             if entry.id == number
         ]
         if not found:
@@ -283,7 +281,7 @@ class Api:
     def _schemas(self, *, query: Query) -> Answer:
         found = []
         for name, line in sorted(self.store.subjects.items()):
-            entries = [entry for _, entry in sorted(line.entries.items())] if _flag(query, "deleted") else line.live
+            entries = line.every if _flag(query, "deleted") else line.live
             if name.startswith(query.get("subjectPrefix", "")):
                 found += [_told(name, entry) for entry in (entries[-1:] if _flag(query, "latestOnly") else entries)]
         return found

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import IO, Any, Final
 from urllib.parse import quote, unquote
 
-from lakeevolve.errors import ConfigError, LakeEvolveError
+from lakeevolve.avro.parse import parse
+from lakeevolve.errors import ConfigError, LakeEvolveError, SchemaError
 from lakeevolve.model.types import Union
 from lakeevolve.sources.folder import files_of, text_of
 from lakeevolve.sources.references import parse_with
@@ -53,8 +54,13 @@ class Line:
     last: int = 0
 
     @property
+    def every(self) -> list[Entry]:
+        """Its versions by number, soft-deleted ones included."""
+        return [entry for _, entry in sorted(self.entries.items())]
+
+    @property
     def live(self) -> list[Entry]:
-        return [entry for _, entry in sorted(self.entries.items()) if not entry.deleted]
+        return [entry for entry in self.every if not entry.deleted]
 
 
 def identity(text: str, references: tuple[Reference, ...]) -> str:
@@ -249,9 +255,6 @@ def _gone(file: str) -> str:
 
 
 def _parses_alone(text: str) -> bool:
-    from lakeevolve.avro.parse import parse
-    from lakeevolve.errors import SchemaError
-
     try:
         return not any("unknown type" in warning for warning in parse(text, lenient=True).warnings)
     except SchemaError:
@@ -271,7 +274,7 @@ def _line_json(line: Line) -> dict[str, Any]:
                 "references": [each.to_json() for each in entry.references],
                 "deleted": entry.deleted,
             }
-            for _, entry in sorted(line.entries.items())
+            for entry in line.every
         ],
     }
 
