@@ -47,8 +47,10 @@ def heard(given: Sequence[str], mode: str, wanted: Schema, value: Report | Plan)
 
 def refuse_unregistrable(subject: str, target: Schema) -> None:
     """Raise ``SourceError`` where the registry would not take the schema, or does not answer."""
+    from lakeevolve.planning.registered import accepts
+
     with open_registry() as registry:
-        if registry.accepts(subject, text_of(target)) is False:
+        if accepts(registry, subject, target) is False:
             level, _ = registry.level(subject)
             raise SourceError(
                 f"nothing was applied: the registry would refuse it as the next version of {subject} ({level})",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lakeevolve.config.project import Project, Subject
@@ -46,9 +45,9 @@ def asked(
         try:
             with open_registry() as registry:
                 for name, place in registered.items():
-                    about = partial(_about, registry, project, name, chosen[name], place)
+                    own = [part for part in parts if part.subject == name]
                     try:
-                        found += about([part for part in parts if part.subject == name])
+                        found += _about(registry, project, name, chosen[name], place, own)
                     except LakeEvolveError as error:
                         failed[name] = error
         except LakeEvolveError as error:

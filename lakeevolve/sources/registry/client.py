@@ -19,6 +19,7 @@ from lakeevolve.errors import LakeEvolveError, SourceError, SourceNotFound
 from lakeevolve.model.schema import Schema
 from lakeevolve.redaction import redact, secrets_in, without_secrets
 from lakeevolve.sources.registry.inline import schema_of
+from lakeevolve.sources.registry.naming import address
 from lakeevolve.sources.registry.settings import CA, PASSWORD, TOKEN, URL, USER, Settings, settings
 from lakeevolve.sources.size import MAX_BYTES, refuse_large
 
@@ -124,8 +125,8 @@ class Registry:
             return self._level(None), False
 
     def _level(self, subject: str | None) -> str:
-        where = "" if subject is None else subject
-        return str(self._ask(lambda: self._client.get_compatibility(subject), where, "the compatibility level")).upper()
+        level = self._ask(lambda: self._client.get_compatibility(subject), subject or "", "the compatibility level")
+        return str(level).upper()
 
     def accepts(self, subject: str, text: str, references: Iterable[Reference] = ()) -> bool | None:
         """Whether the registry would take a schema as the subject's next version; None where it cannot say.
@@ -416,8 +417,6 @@ def text_of(schema: Schema) -> str:
 
 def references_of(given: Mapping[str, str]) -> tuple[Reference, ...]:
     """``{type's full name: "SUBJECT@N"}`` as references."""
-    from lakeevolve.sources.registry.naming import address
-
     found = []
     for name, text in given.items():
         place = address(text)
