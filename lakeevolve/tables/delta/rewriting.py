@@ -15,12 +15,12 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from lakeevolve.errors import PlanBlocked, TableError
 from lakeevolve.tables.base import DataFile, Evolution, StagedFile
 from lakeevolve.tables.delta.log import Add
 from lakeevolve.tables.delta.store import Address
 from lakeevolve.tables.delta.types import Column
 from lakeevolve.tables.delta.write import Written, write_file
+from lakeevolve.tables.unfit import unfit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,7 +60,7 @@ def write_anew(
         for number, file in enumerate(evolution.rewrite):
             path = _path(file, number, attempt)
             writing(path)
-            written = write_file(fs, path, columns, evolution.convert(file), indexed, partial(_unfit, file))
+            written = write_file(fs, path, columns, evolution.convert(file), indexed, partial(unfit, file))
             made.take(file, path, written, sources[file.path].partition)
             evolution.progress(file)
         return made
@@ -108,7 +108,7 @@ class _Rewriting:
         path = _path(task.file, task.number, f"{self.attempt}-{uuid.uuid4().hex[:8]}")
         fs = _store(self.address.path, tuple(sorted(self.address.options.items())))
         rows = self.convert(task.file)
-        return task.number, path, write_file(fs, path, self.columns, rows, self.indexed, partial(_unfit, task.file))
+        return task.number, path, write_file(fs, path, self.columns, rows, self.indexed, partial(unfit, task.file))
 
 
 @lru_cache(maxsize=8)
@@ -120,14 +120,6 @@ def _store(path: str, options: tuple[tuple[str, str], ...]) -> pa_fs.FileSystem:
 def _path(source: DataFile, number: int, name: str) -> str:
     """Where a file's successor goes: into the same partition's folder."""
     return posixpath.join(posixpath.dirname(source.path), f"part-{number:05d}-{name}-c000.snappy.parquet")
-
-
-def _unfit(file: DataFile, error: TableError, row: int) -> PlanBlocked:
-    return PlanBlocked(
-        f"the data does not allow the plan: {error.what}",
-        where=f"{file.path}, row {row}, {error.where or '$'}",
-        hint="mend the row, or keep the type; the table is as it was",
-    )
 
 
 def files_of(fs: pa_fs.FileSystem, name: str) -> list[str]:

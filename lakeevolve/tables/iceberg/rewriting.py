@@ -10,6 +10,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pyiceberg.io import FileIO
@@ -20,11 +21,11 @@ from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table import TableProperties
 from pyiceberg.table.locations import load_location_provider
 
-from lakeevolve.errors import PlanBlocked
 from lakeevolve.model.schema import Schema
 from lakeevolve.tables.base import DataFile, StagedFile
 from lakeevolve.tables.iceberg.raw import Handle
 from lakeevolve.tables.iceberg.write import new_path, write_files
+from lakeevolve.tables.unfit import unfit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,11 +86,7 @@ class Rewriting:
             partition=theirs.partition,
             spec_id=theirs.spec_id or 0,
             sort_order_id=theirs.sort_order_id,
-            unfit=lambda error, row: PlanBlocked(
-                f"the data does not allow the plan: {error.what}",
-                where=f"{source.path}, row {row}, {error.where or '$'}",
-                hint="mend the row, or keep the type; the table is as it was",
-            ),
+            unfit=partial(unfit, source),
         )
         return [
             StagedFile(each.file.file_path, each.rows, each.file.file_size_in_bytes, (source.path,), Handle(each.file))
