@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -42,13 +41,12 @@ class Described(Table):
     described = True
 
     def __init__(self, record: Mapping[str, Any]) -> None:
-        said = record["planning"]
-        self.address = parse_address(record["uri"], None)
-        self._uri = record["uri"]
-        self._pin = record["pin"]
-        self._lock = threading.Lock()
-        self._left_out = ()
-        self._resumed = None
+        self._record = record
+        super().__init__(parse_address(record["uri"], None), uri=record["uri"])
+
+    def _read(self) -> None:
+        said = self._record["planning"]
+        self._pin = self._record["pin"]
         nothing: Any = Nothing(self._uri)
         self._handle = self._fs = nothing
         self._end = None
