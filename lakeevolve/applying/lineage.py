@@ -24,6 +24,17 @@ from lakeevolve.tables.moments import moments_of
 ORIGINS: Final = ("registry_id", "topic", "partition", "offset")
 #: What stands where nothing tells, and nothing is inferred.
 UNKNOWN: Final = "unknown"
+#: What is told of each row.
+_ROWS: Final = pa.schema(
+    [
+        ("file", pa.string()),
+        ("row", pa.int64()),
+        ("added_by", pa.int64()),
+        ("version", pa.int32()),
+        ("plan", pa.string()),
+        *((name, pa.string()) for name in ORIGINS),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +128,7 @@ class Lineage:
                     pa.repeat(pa.scalar(plans.get(line.version), pa.string()), count),
                     *(_told(batch, self.columns.get(name)) for name in ORIGINS),
                 ]
-                yield pa.RecordBatch.from_arrays(told, names=["file", "row", "added_by", "version", "plan", *ORIGINS])
+                yield pa.RecordBatch.from_arrays(told, schema=_ROWS)
                 row += count
 
     def save_rows(self, path: str | Path) -> int:
@@ -125,10 +136,8 @@ class Lineage:
         import pyarrow.parquet as pq
 
         target, count = Path(path), 0
-        names = [("file", pa.string()), ("row", pa.int64()), ("added_by", pa.int64()), ("version", pa.int32())]
-        schema = pa.schema([*names, ("plan", pa.string()), *((name, pa.string()) for name in ORIGINS)])
         try:
-            with target.open("xb") as stream, pq.ParquetWriter(stream, schema) as writer:
+            with target.open("xb") as stream, pq.ParquetWriter(stream, _ROWS) as writer:
                 for batch in self.rows():
                     writer.write_batch(batch)
                     count += batch.num_rows
