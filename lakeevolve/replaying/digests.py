@@ -102,13 +102,6 @@ def row_digests(batch: pa.RecordBatch) -> Words:
     return Digests(batch).rows()
 
 
-def column_digests(batch: pa.RecordBatch) -> dict[str, Words]:
-    """The digests of each column by itself, by name."""
-    names = batch.schema.names
-    made = Digests(batch, names)
-    return {name: made.rows((name,)) for name in names}
-
-
 class Digests:
     """The digests of a batch's rows, whole or of some of their columns.
 
