@@ -196,16 +196,14 @@ class FolderTarget:
 
     def finish(self, properties: Mapping[str, str], version: int) -> Folder:
         # By names that do not depend on where the folders lie together.
-        was = {version - 1: os.path.relpath(self.old.path.resolve(), self.into.parent.resolve() / self.into.name)}
-        older = {
-            number: os.path.relpath((self.old.path / folder).resolve(), self.into.parent.resolve() / self.into.name)
-            for number, folder in self.old.folders.items()
-        }
+        here = self.into.parent.resolve() / self.into.name
+        folders = {number: self.old.path / folder for number, folder in self.old.folders.items()}
+        folders[version - 1] = self.old.path
         record = {
             "format_version": "1.0",
             "id": self.old.id,
             "properties": dict(properties),
-            "folders": {str(number): folder for number, folder in sorted({**older, **was}.items())},
+            "folders": {str(n): os.path.relpath(folder.resolve(), here) for n, folder in sorted(folders.items())},
             "files": {each.name: [each.rows, each.bytes, each.version] for each in sorted(self.made, key=_by_name)},
         }
         with _writing(self.partial / SIDECAR):
