@@ -52,7 +52,12 @@ def test_no_script_holds_an_expression_and_each_names_what_it_takes() -> None:
 
 
 @pytest.fixture
-def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: Callable[[Schema, int, int], pa.Table]) -> Path:
+def job(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    rows: Callable[[Schema, int, int], pa.Table],
+    committed: Callable[..., None],
+) -> Path:
     """A checked-out pull request, and the programs of a runner."""
     place, programs = tmp_path / "repo", tmp_path / "bin"
     place.mkdir()
@@ -63,9 +68,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: Callable[[Schema,
     (place / "lakeevolve.yaml").write_text(json.dumps({"version": 1, "subjects": subjects}))
     delta.create_table("delta:lake/orders", le.load(ORDER), mark=True)
     delta.append("delta:lake/orders", rows(le.load(ORDER), 3, 1))
-    who = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
-    for command in (["init", "-q", "-b", "main"], ["add", "orders.avsc"], [*who, "commit", "-qm", "first"]):
-        subprocess.run(["git", *command], check=True)
+    committed("orders.avsc")
     program(programs / "lakeevolve", f'exec "{sys.executable}" -m lakeevolve "$@"')
     return tmp_path
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -84,7 +83,9 @@ def test_the_pages_show_every_command_that_matters() -> None:
 
 
 @pytest.fixture
-def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: Callable[..., pa.Table]) -> Path:
+def workplace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: Callable[..., pa.Table], committed: Callable[..., None]
+) -> Path:
     """A repository with a schema that is being changed, its remote, and a table of the old one."""
     from lakeevolve.tables import delta
 
@@ -95,16 +96,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: Callable[..
     schema = Path("schemas/orders.avsc")
     schema.parent.mkdir()
     schema.write_text(json.dumps(old))
-    who = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
-    for command in (
-        ["init", "-q", "-b", "main"],
-        ["add", "schemas"],
-        [*who, "commit", "-qm", "first"],
-        ["clone", "-q", "--bare", ".", "remote.git"],
-        ["remote", "add", "origin", "remote.git"],
-        ["fetch", "-q"],
-    ):
-        subprocess.run(["git", *command], check=True)
+    committed("schemas", remote=True)
     schema.write_text(json.dumps(new))
     delta.create_table("delta:lake/orders", le.load(old))
     delta.append("delta:lake/orders", rows(le.load(old), 5, 1))

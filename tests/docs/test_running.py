@@ -64,23 +64,14 @@ LATER = {
 
 
 @pytest.fixture
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: Rows) -> Path:
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: Rows, committed: Callable[..., None]) -> Path:
     """A repository whose schema of orders is being changed, its remote, and a table of the version before."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LAKEEVOLVE_STATE", str(tmp_path / "state"))
     schema = Path("schemas/orders.avsc")
     schema.parent.mkdir()
     schema.write_text(json.dumps(ORDER))
-    who = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
-    for command in (
-        ["init", "-q", "-b", "main"],
-        ["add", "schemas"],
-        [*who, "commit", "-qm", "first"],
-        ["clone", "-q", "--bare", ".", "remote.git"],
-        ["remote", "add", "origin", "remote.git"],
-        ["fetch", "-q"],
-    ):
-        subprocess.run(["git", *command], check=True)
+    committed("schemas", remote=True)
     schema.write_text(json.dumps(LATER))
     delta.create_table("delta:lake/orders", le.load(ORDER), mark=False)
     delta.append("delta:lake/orders", rows(le.load(ORDER), 5, 1))
