@@ -66,11 +66,6 @@ def type_json(type_: AvroType) -> Json:
     return _type(type_, set())
 
 
-def field_json(field: Field) -> Json:
-    """One field as Avro JSON, its type self-contained."""
-    return _field(field, set())
-
-
 def _type(type_: AvroType, defined: set[str]) -> Json:
     match type_:
         case NamedRef():

@@ -149,22 +149,22 @@ def to_arrow(resolution: Resolution, data: Data, partial: bool = False) -> Data:
             return pa.chunked_array(chunks, arrow_type(resolution.reader.root, strict=strict))
         case pa.RecordBatch():
             schema = arrow_schema(resolution.reader, strict=strict)
-            return next(_batches(resolution, iter([data]), schema, read))
+            return next(_batches(iter([data]), schema, read))
         case pa.Table():
             schema = arrow_schema(resolution.reader, strict=strict)
             pieces = iter(data.to_batches(max_chunksize=_ROWS))
-            batches = list(_batches(resolution, pieces, schema, read))
+            batches = list(_batches(pieces, schema, read))
             return pa.Table.from_batches(batches, schema)
         case pa.RecordBatchReader():
             schema = arrow_schema(resolution.reader, strict=strict)
-            return pa.RecordBatchReader.from_batches(schema, _batches(resolution, data, schema, read))
+            return pa.RecordBatchReader.from_batches(schema, _batches(data, schema, read))
     raise ResolutionError(
         f"a {type(data).__name__} is not Arrow data",
         hint="pass a pyarrow Array, ChunkedArray, RecordBatch, Table or RecordBatchReader",
     )
 
 
-def _batches(resolution: Resolution, batches: Iterator[pa.RecordBatch], schema: pa.Schema, read: Any) -> Iterator[Any]:
+def _batches(batches: Iterator[pa.RecordBatch], schema: pa.Schema, read: Any) -> Iterator[Any]:
     row = 0
     for batch in batches:
         yield batch_of(read(_struct(batch, range(batch.num_columns)), row), schema)
