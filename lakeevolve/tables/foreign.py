@@ -12,4 +12,9 @@ def is_foreign(name: str, patterns: Sequence[str] = ()) -> bool:
     >>> is_foreign("_offset"), is_foreign("kafka_offset"), is_foreign("kafka_offset", ["kafka_*"])
     (True, False, True)
     """
-    return name.startswith("_") or any(fnmatchcase(name, pattern) for pattern in patterns)
+    return name.startswith("_") or matches(name, patterns)
+
+
+def matches(name: str, patterns: Sequence[str]) -> bool:
+    """Whether a column has one of the names that the owner of the table gives to what is nobody's."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

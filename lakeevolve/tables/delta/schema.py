@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from lakeevolve.avro.parse import parse
@@ -39,7 +38,7 @@ from lakeevolve.model.types import (
     without_null,
 )
 from lakeevolve.tables.delta.types import COMMENT, Column, DeltaType, ListOf, MapOf, Struct, decimal_of
-from lakeevolve.tables.foreign import is_foreign
+from lakeevolve.tables.foreign import is_foreign, matches
 
 #: Column metadata that holds the Avro type of a leaf column whose Delta type says less (enum, fixed, uuid, time, ...).
 AVRO_TYPE: Final = "lakeevolve.type"
@@ -223,7 +222,8 @@ class _Derivation:
         kept = []
         for column in struct.columns:
             unmatched = hint is not None and self._match(column, struct, hint, "", "") is None
-            nobodys = is_foreign(column.name, self.left_out) if unmatched else hint is None and self._left(column.name)
+            alone = hint is None and matches(column.name, self.left_out)
+            nobodys = is_foreign(column.name, self.left_out) if unmatched else alone
             if column.name in foreign or nobodys or _opaque(column.type):
                 left.append(column.name)
             else:
@@ -234,9 +234,6 @@ class _Derivation:
                 self._register(own)
         root, _ = self._record(Struct(tuple(kept)), hint, _avro_name(name), "", "")
         return Derived(Schema(root), tuple(left))
-
-    def _left(self, name: str) -> bool:
-        return any(fnmatchcase(name, pattern) for pattern in self.left_out)
 
     def _match(self, column: Column, struct: Struct, hint: Record, at: str, hint_at: str) -> Field | None:
         """The hint's field for a column: by name, as the renames say, or by alias."""
