@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, get_args
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
 from lakeevolve.airflow import tasks
 from lakeevolve.redaction import redact
+from lakeevolve.tables.base import Permit
 
 __all__ = [
     "LakeEvolveApplyOperator",
@@ -19,7 +20,7 @@ __all__ = [
 
 #: How the names of engines begin whose workers are elsewhere.
 ELSEWHERE: Final = ("dask://", "spark:", "sc://")
-PERMITS: Final = ("rewrite", "backfill", "drop", "protocol-upgrade")
+PERMITS: Final[tuple[str, ...]] = get_args(Permit)
 
 
 class _Operator(BaseOperator):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 import logging
 import subprocess
@@ -187,21 +188,41 @@ def test_a_function_that_is_made_a_task_pushes_one_xcom_without_a_warning(functi
     assert "return" not in called.__annotations__
 
 
-def test_every_template_field_is_a_parameter_that_the_function_has() -> None:
-    import inspect
+FUNCTIONS = {
+    "check": tasks.check_schema,
+    "plan": tasks.plan_table,
+    "apply": tasks.apply_plan,
+    "verify": tasks.verify_table,
+}
 
-    functions = {
-        "check": tasks.check_schema,
-        "plan": tasks.plan_table,
-        "apply": tasks.apply_plan,
-        "verify": tasks.verify_table,
-    }
+
+def test_every_template_field_is_a_parameter_that_the_function_has() -> None:
     for name, operator in operators().items():
-        parameters = inspect.signature(functions[name]).parameters
+        parameters = inspect.signature(FUNCTIONS[name]).parameters
         assert set(operator.template_fields) <= set(parameters)
         assert "conn_id" in operator.template_fields
         for parameter in set(parameters) - {"stop"}:
             assert hasattr(operator, parameter), f"{name}: {parameter}"
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_parameter_of_an_operator_reaches_its_function_under_its_own_name(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signature = inspect.signature(FUNCTIONS[name])
+    given = {parameter: f"the {parameter}" for parameter in set(signature.parameters) - {"stop"}}
+    operator = operators()[name]
+    for parameter, value in given.items():
+        setattr(operator, parameter, value)
+    seen: dict[str, Any] = {}
+
+    def function(*args: Any, **kwargs: Any) -> None:
+        seen.update(signature.bind(*args, **kwargs).arguments)
+
+    monkeypatch.setattr(tasks, FUNCTIONS[name].__name__, function)
+    operator.execute({})
+    assert set(seen) == set(signature.parameters)
+    assert {parameter: seen[parameter] for parameter in given} == given
 
 
 @pytest.mark.parametrize("name", ["check", "plan", "verify"])
