@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import shutil
@@ -148,4 +149,5 @@ def orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str
 if find_spec("airflow") is not None:
     # Airflow makes its home when it is imported.
     os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="airflow-")
+    atexit.register(shutil.rmtree, os.environ["AIRFLOW_HOME"], ignore_errors=True)
     os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
