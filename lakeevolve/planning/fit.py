@@ -41,7 +41,7 @@ INGEST: Final = re.compile(
     re.IGNORECASE,
 )
 
-#: Changes that a table shows no trace of, or whose order readers do not see.
+#: Changes that a table is yet to make to be a version, and those that an older version would make of it.
 _BEHIND: Final = (AddField, AddBranch, AddSymbol, PromoteType, MakeOptional, RenameField)
 _AHEAD: Final = (DropField, DropBranch, MakeRequired)
 #: Names of the record inside an envelope that holds the rows, the likeliest first.
@@ -66,7 +66,7 @@ class Fit:
 
     @property
     def weight(self) -> tuple[float, ...]:
-        """Less is better: conflicts, then how many columns are not common, then all other differences, then age."""
+        """Less is better: conflicts, then all other differences, then how few columns are common, then age."""
         apart = len(self.behind) + len(self.ahead)
         return (len(self.conflicts), apart, -round(self.common, 3), len(self.candidate.versions) - self.version)
 
@@ -126,7 +126,7 @@ def best_fit(
 
 
 def _nearest(plain: Schema, lines: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates that share the most names with the table: more than one only where they share as many."""
+    """The candidates that share the most names with the table: more than one only where they share nearly as many."""
     names = {_fold(each.name) for each in plain.fields}
 
     def shared(line: Candidate) -> float:

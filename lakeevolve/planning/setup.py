@@ -27,7 +27,6 @@ class Owned:
     """A table that was found, with the columns that are named otherwise and those that are nobody's."""
 
     uri: str
-    kind: str
     mapping: dict[str, str] = field(default_factory=dict)
     foreign: tuple[str, ...] = ()
 
@@ -115,7 +114,7 @@ def detect(folder: Path) -> Detected:
         if fit is None or fit.kind == "unmatched":
             notes.append(f"{placed(uri, folder)} was left out: it is of none of these schemas")
         else:
-            tables[fit.candidate.name].append(Owned(uri, fit.kind, dict(fit.mapping), fit.foreign))
+            tables[fit.candidate.name].append(Owned(uri, dict(fit.mapping), fit.foreign))
     return Detected(folder, tuple((line, tuple(tables[line.name])) for line in lines), tuple(notes))
 
 
