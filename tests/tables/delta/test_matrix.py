@@ -314,16 +314,16 @@ def test_independent_readers_see_the_same_rows(evolved: Any, readers: Any) -> No
     folders = [uri.removeprefix("delta:") for uri, _ in evolved.values()]
     for reader, found in readers(folders).items():
         for (key, (_, expected)), theirs in zip(evolved.items(), found, strict=True):
-            ours = json.loads(json.dumps([_told(row) for row in expected], default=str))
-            assert sorted((_told(row) for row in theirs), key=lambda row: row["id"]) == ours, (reader, key)
+            ours = json.loads(json.dumps([told(row) for row in expected], default=str))
+            assert sorted((told(row) for row in theirs), key=lambda row: row["id"]) == ours, (reader, key)
 
 
-def _told(value: Any) -> Any:
+def told(value: Any) -> Any:
     """A value without what JSON and the readers' own Python types put differently."""
     if isinstance(value, dict):
         if set(value) == {"key", "value"}:
-            return [value["key"], _told(value["value"])]
-        return {key: _told(inner) for key, inner in value.items()}
+            return [value["key"], told(value["value"])]
+        return {key: told(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_told(inner) for inner in value]
+        return [told(inner) for inner in value]
     return str(value) if isinstance(value, (bytes, dt.date, dt.datetime)) else value

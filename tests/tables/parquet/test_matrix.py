@@ -3,6 +3,7 @@ pyarrow, DuckDB and polars, and the folder they came from stays as it was."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 import lakeevolve as le
 from lakeevolve.avro.parse import parse
 from lakeevolve.model.diff import diff
-from tests.tables.delta.test_matrix import EDITS, KINDS, PLACES, how, row_type, side
+from tests.tables.delta.test_matrix import EDITS, KINDS, PLACES, how, row_type, side, told
 from tests.tables.shapes import rows_of
 
 #: Kind of change -> its route; what no reader of files sees is recorded alone.
@@ -92,3 +93,13 @@ def test_old_rows_read_right_after_every_change(place: str, route: str, evolved:
     result = le.verify(table, full=True, columns="all")
     assert result.ok, [str(each) for each in result.mismatches]
     assert pq.read_table(uri.removeprefix("parquet:")).num_rows == len(expected)
+
+
+@pytest.mark.parametrize("reader", ["duckdb", "polars"])
+def test_independent_readers_see_the_same_rows(reader: str, evolved: Any) -> None:
+    library: Any = pytest.importorskip(reader)
+    for key, (uri, expected) in evolved.items():
+        read = library.read_parquet(uri.removeprefix("parquet:") + "/*.parquet")
+        theirs = (read.to_arrow_table() if reader == "duckdb" else read.to_arrow()).to_pylist()
+        told_by = [json.loads(json.dumps([told(row) for row in rows], default=str)) for rows in (theirs, expected)]
+        assert told_by[0] == told_by[1], key
