@@ -85,10 +85,9 @@ def load(source: Any, *, lenient: bool = False) -> Schema:
         raise SourceError("the name of a source is empty", hint="give a path, a source URI or Avro JSON")
     if text[:1] in _JSON:
         return parse(text, lenient=lenient)
-    match = _SCHEME.match(text)
-    if match is None or Path(text).exists():
+    scheme = _scheme(text)
+    if not scheme:
         return _read_file(text, lenient=lenient)
-    scheme = match.group(1).lower()
     if scheme not in SCHEMES:
         raise UnknownScheme(
             f"no kind of source is called {scheme!r}",
@@ -98,6 +97,12 @@ def load(source: Any, *, lenient: bool = False) -> Schema:
     module, _, name = SCHEMES[scheme].partition(":")
     read: Callable[..., Schema] = getattr(importlib.import_module(module), name)
     return read(text[len(scheme) + 1 :] if scheme in _PATHS else text, lenient=lenient)
+
+
+def _scheme(text: str) -> str:
+    """The scheme of a source in small letters; empty for a path, also where a file's name looks like a URI."""
+    match = _SCHEME.match(text)
+    return "" if match is None or Path(text).exists() else match.group(1).lower()
 
 
 def expand(source: Any) -> list[Any]:
@@ -143,8 +148,7 @@ def files_read(source: str) -> frozenset[Path]:
     ['orders.avsc']
     """
     text = str(source).removeprefix("file:")
-    match = _SCHEME.match(text)
-    scheme = "" if match is None or Path(text).exists() else match.group(1).lower()
+    scheme = _scheme(text)
     if scheme in ("avro", "arrow", "parquet"):
         return frozenset({Path(text[len(scheme) + 1 :]).absolute()})
     if scheme or text.lstrip()[:1] in _JSON:
