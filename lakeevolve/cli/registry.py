@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -168,7 +168,7 @@ def _named(topic: str, strategy: str, record: str, key: bool) -> str:
     return subject_name(topic, strategy, record, key=key)
 
 
-def _candidate(opened: Registry, source: str, given: list[str] | tuple[()]) -> tuple[str, str, tuple[Reference, ...]]:
+def _candidate(opened: Registry, source: str, given: Sequence[str]) -> tuple[str, str, tuple[Reference, ...]]:
     """The text to register, the full name of its record, and what it refers to."""
     from pathlib import Path
 
@@ -189,7 +189,7 @@ def _candidate(opened: Registry, source: str, given: list[str] | tuple[()]) -> t
     return text, root.name if isinstance(root, Record) else "", references
 
 
-def _pairs(given: list[str] | tuple[()]) -> Iterator[tuple[str, str]]:
+def _pairs(given: Sequence[str]) -> Iterator[tuple[str, str]]:
     for text in given:
         name, equals, place = text.partition("=")
         if not (name and equals and place):
