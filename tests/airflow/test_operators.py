@@ -302,11 +302,13 @@ def test_a_task_that_runs_out_of_time_leaves_the_table_as_it_was(tmp_path: Path,
             signal.raise_signal(signal.SIGALRM)
 
     noted, was = Journal.writing, signal.signal(signal.SIGALRM, out_of_time)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Journal, "writing", writing)
-        with pytest.raises(AirflowTaskTimeout):
-            operator.execute({})
-    signal.signal(signal.SIGALRM, was)
+    try:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Journal, "writing", writing)
+            with pytest.raises(AirflowTaskTimeout):
+                operator.execute({})
+    finally:
+        signal.signal(signal.SIGALRM, was)
     assert set(Path("lake/orders").rglob("*")) == before
     assert operator.execute({})["status"] == "applied"
 
