@@ -1,4 +1,4 @@
-"""What the tests of both formats build: schemas, the places where a record can stand, and changes of any schema."""
+"""What the tests of all formats build: schemas, the places where a record can stand, and changes of any schema."""
 
 from __future__ import annotations
 

@@ -9,6 +9,4 @@ from lakeevolve.tables.parquet.table import Table
 
 def moments(table: Table) -> list[tuple[int, datetime | None]]:
     """The versions that lakeevolve made, each as it was written."""
-    return [
-        (position, version.at) for version in table.history() for position in [table.around(version)[1]] if position
-    ]
+    return [(table._began(version)[1], version.at) for version in table.history()]
