@@ -386,15 +386,23 @@ def test_a_state_of_its_own_is_kept_where_the_task_says(table: str) -> None:
     assert not Path(".lakeevolve").exists()
 
 
+def verify_in_project(**given: Any) -> None:
+    tasks.verify_table("delta:lake/orders", config=project(tables="delta:lake/orders"), **given)
+
+
 @pytest.mark.parametrize(
     ("call", "said"),
     [
         (lambda: tasks.check_schema(), "nothing to check"),
-        (lambda: tasks.check_schema("a.avsc", ["b.avsc"], table="delta:lake/orders"), None),
+        (lambda: tasks.check_schema(OLD, [OLD], table="delta:lake/orders"), "its own history"),
         (lambda: tasks.plan_table("delta:lake/orders"), "one schema"),
         (lambda: tasks.plan_table("delta:lake/orders", "a.avsc", config="lakeevolve.yaml"), "one schema"),
+        *(
+            (lambda given=given: verify_in_project(**given), "the project says it")
+            for given in ({"against": OLD}, {"contracts": ["a.avsc"]}, {"mode": "FULL"})
+        ),
     ],
 )
-def test_parameters_that_contradict_each_other_are_refused(call: Any, said: str | None) -> None:
+def test_parameters_that_contradict_each_other_are_refused(table: str, call: Any, said: str) -> None:
     with pytest.raises(le.LakeEvolveError, match=said):
         call()
