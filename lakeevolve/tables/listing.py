@@ -5,8 +5,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Final
 
-from lakeevolve.errors import TableNotFound, UnknownScheme
+from lakeevolve.errors import ConfigError, TableNotFound, UnknownScheme
 from lakeevolve.tables import FORMATS
+
+#: The formats whose tables can be looked for.
+_LISTED: Final = ("iceberg", "delta")
 
 #: What makes a name a pattern.
 _PATTERN: Final = frozenset("*?[")
@@ -27,6 +30,8 @@ def list_tables(pattern: str, /, **options: Any) -> tuple[str, ...]:
     ------
     UnknownScheme
         The pattern names no table format.
+    ConfigError
+        Tables of its format are not looked for.
     TableNotFound
         No table is meant by it.
     CatalogUnavailable
@@ -46,6 +51,12 @@ def list_tables(pattern: str, /, **options: Any) -> tuple[str, ...]:
         )
     if not _PATTERN & set(rest):
         return (pattern,)
+    if scheme not in _LISTED:
+        raise ConfigError(
+            f"tables of the format {scheme} are not looked for by a pattern",
+            where=pattern,
+            hint="name each one; patterns are for " + " and ".join(f"{name}:..." for name in _LISTED),
+        )
     found: tuple[str, ...] = import_module(f"{FORMATS[scheme]}.listing").list_tables(pattern, **options)
     if not found:
         raise TableNotFound("the pattern means no table", where=pattern, hint="check the folder, or name a table")
