@@ -144,13 +144,13 @@ def register(
 ) -> int:
     """Register a schema as the next version of a subject; what is there already stays as it is."""
     from lakeevolve.report.registry import of_registration
-    from lakeevolve.sources.registry import open_registry
+    from lakeevolve.sources.registry import open_registry, subject_name
 
     if (subject is None) == (topic is None and strategy == "TopicName"):
         raise typer.BadParameter("give --subject, or --topic with a --strategy", param_hint="--subject")
     with open_registry(url) as opened:
         text, record, references = _candidate(opened, schema, reference or ())
-        name = subject if subject is not None else _named(topic or "", strategy, record, key)
+        name = subject if subject is not None else subject_name(topic or "", strategy, record, key=key)
         before = opened.versions(name) if name in opened.subjects(name) else []
         id_ = opened.register(name, text, references)
         newest = next(
@@ -160,12 +160,6 @@ def register(
         )
         emit(of_registration(name, newest.version, id_, newest.version not in before), format, output)
     return 0
-
-
-def _named(topic: str, strategy: str, record: str, key: bool) -> str:
-    from lakeevolve.sources.registry import subject_name
-
-    return subject_name(topic, strategy, record, key=key)
 
 
 def _candidate(opened: Registry, source: str, given: Sequence[str]) -> tuple[str, str, tuple[Reference, ...]]:
