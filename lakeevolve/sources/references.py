@@ -162,7 +162,9 @@ def _walk(node: Any, namespace: str) -> Iterator[tuple[Any, str, bool]]:
     elif isinstance(node, dict):
         inner = declared(node, namespace).rpartition(".")[0] if defines(node) else namespace
         if defines(node):
-            for field in node.get("fields") or ():
+            fields = node.get("fields")
+            # What is no list is named by parsing.
+            for field in fields if isinstance(fields, list) else ():
                 if isinstance(field, dict) and "type" in field:
                     yield from _walk(field["type"], inner)
         else:

@@ -146,3 +146,12 @@ def test_types_that_versions_use_are_no_versions(files: Path) -> None:
     assert le.check(wider | {"fields": [ORDER["fields"][0]]}, ".").compatible
     Path("v3.avsc").write_text("broken")
     assert [Path(path).name for path in expand(".")] == ["v1.avsc", "v2.avsc", "v3.avsc"]
+
+
+@pytest.mark.parametrize("fields", [5, "x", {"name": "a"}, True])
+@pytest.mark.parametrize("broken", ["Order", "Address"])
+def test_fields_that_are_no_list_are_named_in_either_file(files: Path, broken: str, fields: Any) -> None:
+    whole = json.loads((files / f"{broken}.avsc").read_text())
+    (files / f"{broken}.avsc").write_text(json.dumps({**whole, "fields": fields}))
+    with pytest.raises(SchemaError, match="fields"):
+        load("Order.avsc")
